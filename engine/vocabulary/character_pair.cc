@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "engine/vocabulary/escaped_spaces.h"
 #include "engine/vocabulary/well_formed_text.h"
+#include "engine/vocabulary/word_memo.h"
 #include "engine/vocabulary/word_merger.h"
 
 namespace kvd {
@@ -45,8 +46,13 @@ Result<std::unique_ptr<CharacterPair>> CharacterPair::Create(const TokenTable& t
                                                              const Pretokenizer& pretokenizer) {
   KVD_TRY(MergeRules rules, MergeRules::Create(tokens, merges, FindHexTokens(tokens)));
   KVD_TRY(WordSplitter splitter, WordSplitter::Create(pretokenizer.stages));
-  return std::unique_ptr<CharacterPair>(
-      new CharacterPair(tokens, std::move(rules), std::move(splitter), pretokenizer));
+  SpaceBoundaries boundaries;
+  for (std::string merged : merges) {
+    merged.erase(merged.find(' ', 1), 1);
+    boundaries.Add(merged);
+  }
+  return std::unique_ptr<CharacterPair>(new CharacterPair(
+      tokens, std::move(rules), std::move(splitter), std::move(boundaries), pretokenizer));
 }
 
 bool CharacterPair::IsTakenWhole(std::string_view word) const {
@@ -65,12 +71,13 @@ Status CharacterPair::Append(std::string_view text, bool, std::vector<TokenId>& 
   KVD_TRY(const std::vector<std::size_t> word_bytes, splitter_.Split(well_formed.view(), work));
   WorkMeter meter(work);
   WordMerger merger(rules_, meter);
+  WordMemo memo(text.size());
   std::size_t view_end = 0;
   std::size_t begin = 0;
   for (const std::size_t bytes : word_bytes) {
     view_end += bytes;
     const std::size_t end = well_formed.OriginalOffset(view_end);
-    const std::string_view word = text.substr(begin, end - begin);
+    std::string_view word = text.substr(begin, end - begin);
     begin = end;
     KVD_CHECK_OK(meter.Spend(kWordUnits));
     const TokenId whole = IsTakenWhole(word) ? tokens_.Find(word) : kNoToken;
@@ -78,7 +85,15 @@ Status CharacterPair::Append(std::string_view text, bool, std::vector<TokenId>& 
       tokens.push_back(whole);
       continue;
     }
-    KVD_CHECK_OK(AppendMerged(word, rules_, merger, meter, tokens));
+    while (!word.empty()) {
+      const std::string_view part = word.substr(0, boundaries_.WordBytes(word));
+      word.remove_prefix(part.size());
+      KVD_CHECK_OK(meter.Spend(kWordUnits + part.size()));
+      if (!WordMemo::Skips(part) && memo.Append(part, tokens)) continue;
+      const std::size_t first = tokens.size();
+      KVD_CHECK_OK(AppendMerged(part, rules_, merger, meter, tokens));
+      if (!WordMemo::Skips(part)) memo.Remember(part, first, tokens);
+    }
   }
   return {};
 }

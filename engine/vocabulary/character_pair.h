@@ -1,7 +1,9 @@
 // CharacterPair is BPE over characters: the tokenizer of tokenizer.ggml.model "gemma4", and of
 // "gpt2" and "whitespace" with a pre-tokenizer whose vocabulary does not use the byte alphabet.
 // CharacterPair splits the text into words (lines, for most of these vocabularies) and merges the
-// characters of each word pair by pair, in the order of the vocabulary's merges.
+// characters of each word pair by pair, in the order of the vocabulary's merges. Parts of a word
+// that merge independently of each other are merged one by one (space_boundaries.h), and a part
+// that comes again is not merged again.
 //
 // With Spelling::kEscapedCharacters, a space is written as U+2581. A character that is no token
 // becomes its bytes (tokens "<0x00>" to "<0xFF>"); a byte without a token is dropped, as in
@@ -17,6 +19,7 @@
 
 #include "engine/vocabulary/merge_rules.h"
 #include "engine/vocabulary/pretokenizers.h"
+#include "engine/vocabulary/space_boundaries.h"
 #include "engine/vocabulary/text_tokenizer.h"
 #include "engine/vocabulary/token_table.h"
 #include "engine/vocabulary/word_splitter.h"
@@ -36,10 +39,11 @@ class CharacterPair final : public TextTokenizer {
 
  private:
   CharacterPair(const TokenTable& tokens, MergeRules rules, WordSplitter splitter,
-                const Pretokenizer& pretokenizer)
+                SpaceBoundaries boundaries, const Pretokenizer& pretokenizer)
       : tokens_(tokens),
         rules_(std::move(rules)),
         splitter_(std::move(splitter)),
+        boundaries_(std::move(boundaries)),
         pretokenizer_(pretokenizer) {}
 
   bool IsTakenWhole(std::string_view word) const;
@@ -47,6 +51,7 @@ class CharacterPair final : public TextTokenizer {
   const TokenTable& tokens_;
   const MergeRules rules_;
   const WordSplitter splitter_;
+  const SpaceBoundaries boundaries_;
   const Pretokenizer& pretokenizer_;
 };
 

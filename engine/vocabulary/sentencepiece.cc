@@ -3,6 +3,10 @@
 // been merged meanwhile. A merged half is detected because the number of bytes of the two symbols
 // has changed since the pair was queued. A text of n characters takes at most n merges and 3n
 // queued pairs, so the time is O(n log n).
+//
+// Words that merge independently of each other are merged one by one, and a word that comes again
+// is not merged again. The heap of one word is small, where the heap of a text would not fit into
+// the processor's cache.
 #include "engine/vocabulary/sentencepiece.h"
 
 #include <algorithm>
@@ -11,6 +15,7 @@
 #include "base/utf8.h"
 #include "engine/vocabulary/escaped_spaces.h"
 #include "engine/vocabulary/merge_chain.h"
+#include "engine/vocabulary/word_memo.h"
 
 namespace kvd {
 namespace {
@@ -28,12 +33,25 @@ struct Candidate {
   }
 };
 
+// Merger: the scratch memory of one call, which merges one word after another.
 class Merger {
  public:
-  Merger(const TokenTable& tokens, std::string_view text, WorkControl& work)
-      : tokens_(tokens), text_(text), meter_(work) {}
+  Merger(const TokenTable& tokens, const ByteTokens& byte_tokens, WorkMeter& meter)
+      : tokens_(tokens), byte_tokens_(byte_tokens), meter_(meter) {}
+
+  Status Append(std::string_view word, std::vector<TokenId>& tokens) {
+    text_ = word;
+    KVD_CHECK_OK(AppendCharacters());
+    KVD_CHECK_OK(Merge());
+    return Output(tokens);
+  }
+
+ private:
+  static constexpr std::size_t kCharacterUnits = 8;
+  static constexpr std::size_t kCandidateUnits = 32;
 
   Status AppendCharacters() {
+    chain_.Clear();
     std::size_t offset = 0;
     while (offset < text_.size()) {
       KVD_CHECK_OK(meter_.Spend(kCharacterUnits));
@@ -64,7 +82,7 @@ class Merger {
     return {};
   }
 
-  Status Output(const ByteTokens& byte_tokens, std::vector<TokenId>& tokens) {
+  Status Output(std::vector<TokenId>& tokens) {
     std::int32_t index = chain_.symbol_count() > 0 ? 0 : -1;
     for (; index >= 0; index = chain_[index].next) {
       KVD_CHECK_OK(meter_.Spend(1));
@@ -74,16 +92,12 @@ class Merger {
         continue;
       }
       for (char byte : text_.substr(symbol.begin, symbol.bytes)) {
-        TokenId token = byte_tokens[static_cast<unsigned char>(byte)];
+        TokenId token = byte_tokens_[static_cast<unsigned char>(byte)];
         if (token != kNoToken) tokens.push_back(token);
       }
     }
     return {};
   }
-
- private:
-  static constexpr std::size_t kCharacterUnits = 8;
-  static constexpr std::size_t kCandidateUnits = 32;
 
   void Consider(std::int32_t left, std::int32_t right) {
     if (left < 0 || right < 0) return;
@@ -93,11 +107,14 @@ class Merger {
   }
 
   const TokenTable& tokens_;
-  const std::string_view text_;
-  WorkMeter meter_;
+  const ByteTokens& byte_tokens_;
+  WorkMeter& meter_;
+  std::string_view text_;  // the word
   MergeChain chain_;
   std::priority_queue<Candidate> candidates_;
 };
+
+constexpr std::size_t kWordUnits = 16;
 
 }  // namespace
 
@@ -111,15 +128,25 @@ SentencePiece::SentencePiece(const TokenTable& tokens, bool add_space_prefix, To
     }
     if (token == kNoToken) token = unk;
   }
+  for (TokenId token = 0; tokens.Contains(token); ++token) boundaries_.Add(tokens.text(token));
 }
 
 Status SentencePiece::Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens,
                              WorkControl& work) const {
   std::string escaped = EscapeSpaces(text, add_space_prefix_ && at_start);
-  Merger merger(tokens_, escaped, work);
-  KVD_CHECK_OK(merger.AppendCharacters());
-  KVD_CHECK_OK(merger.Merge());
-  return merger.Output(byte_tokens_, tokens);
+  WorkMeter meter(work);
+  Merger merger(tokens_, byte_tokens_, meter);
+  WordMemo memo(escaped.size());
+  for (std::string_view rest = escaped; !rest.empty();) {
+    const std::string_view word = rest.substr(0, boundaries_.WordBytes(rest));
+    rest.remove_prefix(word.size());
+    KVD_CHECK_OK(meter.Spend(kWordUnits + word.size()));
+    if (!WordMemo::Skips(word) && memo.Append(word, tokens)) continue;
+    const std::size_t first = tokens.size();
+    KVD_CHECK_OK(merger.Append(word, tokens));
+    if (!WordMemo::Skips(word)) memo.Remember(word, first, tokens);
+  }
+  return {};
 }
 
 }  // namespace kvd

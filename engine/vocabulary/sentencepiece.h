@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/vocabulary/space_boundaries.h"
 #include "engine/vocabulary/text_tokenizer.h"
 #include "engine/vocabulary/token_table.h"
 
@@ -27,6 +28,7 @@ class SentencePiece final : public TextTokenizer {
   const TokenTable& tokens_;
   const bool add_space_prefix_;
   ByteTokens byte_tokens_;
+  SpaceBoundaries boundaries_;
 };
 
 }  // namespace kvd
