@@ -15,7 +15,7 @@
 namespace kvd {
 namespace {
 
-// Joined<...>::text is the concatenation of the given texts.
+// Joined<...>::kText is the concatenation of the given texts.
 template <const std::string_view&... kParts>
 struct Joined {
   static constexpr auto kBytes = [] {
@@ -24,7 +24,7 @@ struct Joined {
     ((at = std::ranges::copy(kParts, at).out), ...);
     return bytes;
   }();
-  static constexpr std::string_view text{kBytes.data(), kBytes.size()};
+  static constexpr std::string_view kText{kBytes.data(), kBytes.size()};
 };
 
 constexpr std::string_view kGpt2Words =
@@ -124,31 +124,34 @@ constexpr SplitStage kGpt2[] = {{kGpt2Words}};
 constexpr SplitStage kStarcoder[] = {{R"(\p{N})"}, {kGpt2Words}};
 constexpr SplitStage kFalcon[] = {{R"([\p{P}\$\+<=>\^~\|`]+)"}, {kGpt2Words}, {kThreeAsciiDigits}};
 constexpr SplitStage kLlama3[] = {
-    {Joined<kContraction, kLetters, kThreeNumbers, kSymbols, kBlanks>::text}};
-constexpr SplitStage kQwen2[] = {{Joined<kContraction, kLetters, kDigit, kSymbols, kBlanks>::text}};
-constexpr SplitStage kQwen35[] = {{Joined<kContraction, kWordsWithMarks, kBlanks>::text}};
+    {Joined<kContraction, kLetters, kThreeNumbers, kSymbols, kBlanks>::kText}};
+constexpr SplitStage kQwen2[] = {
+    {Joined<kContraction, kLetters, kDigit, kSymbols, kBlanks>::kText}};
+constexpr SplitStage kQwen35[] = {{Joined<kContraction, kWordsWithMarks, kBlanks>::kText}};
 constexpr SplitStage kMinicpm5[] = {
-    {R"(\p{N}{1,3})"}, {Joined<kContraction, kLetters, kNumbers, kSymbols, kBlanks>::text}};
+    {R"(\p{N}{1,3})"}, {Joined<kContraction, kLetters, kNumbers, kSymbols, kBlanks>::kText}};
 constexpr SplitStage kLaguna[] = {
-    {kLine}, {Joined<kContraction, kLetters, kDigit, kSymbols, kBlanks>::text}};
+    {kLine}, {Joined<kContraction, kLetters, kDigit, kSymbols, kBlanks>::kText}};
 constexpr SplitStage kJais2[] = {
-    {Joined<kContraction, kLetters, kThreeNumbers, kSymbols, kPowersOfBlanks>::text}};
+    {Joined<kContraction, kLetters, kThreeNumbers, kSymbols, kPowersOfBlanks>::kText}};
 constexpr SplitStage kSeedCoder[] = {
-    {Joined<kContraction, kLetters, kDigit, kSymbolsWithoutLineEnds, kBlanks>::text}};
-constexpr SplitStage kExaoneMoe[] = {{Joined<kContraction, kPhrases>::text}};
+    {Joined<kContraction, kLetters, kDigit, kSymbolsWithoutLineEnds, kBlanks>::kText}};
+constexpr SplitStage kExaoneMoe[] = {{Joined<kContraction, kPhrases>::kText}};
 constexpr SplitStage kGpt4o[] = {
-    {Joined<kCasedWords, kMaybeContraction, kThreeNumbers, kSymbolsAndSlashes, kBlanks>::text}};
-constexpr SplitStage kGraniteEmbed[] = {{Joined<kCasedWordsWithMarks, kMaybeContraction,
-                                                kThreeNumbers, kSymbolsAndSlashes, kBlanks>::text}};
-constexpr SplitStage kTekken[] = {{Joined<kCasedWords, kDigit, kSymbolsAndSlashes, kBlanks>::text}};
+    {Joined<kCasedWords, kMaybeContraction, kThreeNumbers, kSymbolsAndSlashes, kBlanks>::kText}};
+constexpr SplitStage kGraniteEmbed[] = {
+    {Joined<kCasedWordsWithMarks, kMaybeContraction, kThreeNumbers, kSymbolsAndSlashes,
+            kBlanks>::kText}};
+constexpr SplitStage kTekken[] = {
+    {Joined<kCasedWords, kDigit, kSymbolsAndSlashes, kBlanks>::kText}};
 constexpr SplitStage kTinyAya[] = {{R"(\p{N}+)", DigitCuts::kGroups},
                                    {Joined<kLettersAndMarks, kMaybeContraction, kThreeNumbers,
-                                           kSymbolsAndSlashes, kBlanks>::text}};
+                                           kSymbolsAndSlashes, kBlanks>::kText}};
 constexpr SplitStage kYoutu[] = {
     {kYoutuScripts},
-    {Joined<kLettersAndMarks, kMaybeContraction, kDigit, kSymbolsAndSlashes, kBlanks>::text}};
+    {Joined<kLettersAndMarks, kMaybeContraction, kDigit, kSymbolsAndSlashes, kBlanks>::kText}};
 constexpr SplitStage kKimiK2[] = {
-    {Joined<kHanAndWords, kMaybeContraction, kThreeNumbers, kSymbols, kBlanks>::text}};
+    {Joined<kHanAndWords, kMaybeContraction, kThreeNumbers, kSymbols, kBlanks>::kText}};
 constexpr SplitStage kDeepseekLlm[] = {
     {kLineEnd},       {kDeepseekLetters},     {kDeepseekPunctuation},
     {kTrailingSpace}, {kIdeographsAndHangul}, {R"(\p{N}+)"}};

@@ -60,6 +60,7 @@ TEST(ReadVocabularyTest, EveryKeyIsRead) {
   ASSERT_TRUE(data.has_value()) << data.error().message;
   EXPECT_EQ(data->model, "gpt2");
   EXPECT_EQ(data->pre, "qwen2");
+  EXPECT_EQ(data->architecture, "llama");
   EXPECT_EQ(data->general_name, "Name");
   EXPECT_EQ(data->chat_template, "chatml");
   EXPECT_THAT(data->tokens, ElementsAre("a", "b", "ab"));
