@@ -80,11 +80,11 @@ TEST(SpaceBoundariesTest, TokensAreTheSameWhetherATextIsCutOrNot) {
     };
     for (const char* letter : letters) add(letter);
     for (int i = 0; i < 14; ++i) {
-      const std::string left =
-          std::string(letters[random() % 4]) + (i > 5 ? letters[random() % 4] : "");
+      std::string left = letters[random() % 4];
+      if (i > 5) left.append(letters[random() % 4]);
       const std::string right = letters[random() % 4];
       add(left + right);
-      merged.merges.push_back(left + " " + right);
+      merged.merges.push_back(left.append(" ").append(right));
     }
     ExpectEqualTokens(scored, false, random);
     ExpectEqualTokens(merged, true, random);
