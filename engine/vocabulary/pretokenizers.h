@@ -4,23 +4,38 @@
 // The names, and which names share expressions, are those of llama.cpp's loader. The expressions
 // are those published with the models (`tokenizer.json`); if llama.cpp runs a different form of an
 // expression, kvd uses llama.cpp's form. The expressions are written in PCRE2's syntax, except that
-// `\s`, `\S`, `\p{L}`, `\p{N}` and `\p{P}` mean the sets of Unicode 15.1, independent of the
-// library's Unicode version (see word_splitter.h).
+// `\s`, `\S`, `\p{L}`, `\p{M}`, `\p{N}`, `\p{P}` and `\p{S}` mean the sets of Unicode 15.1,
+// independent of the library's Unicode version (see word_splitter.h).
 #pragma once
 
 #include <span>
 #include <string_view>
 
+#include "engine/vocabulary/split_stage.h"
+
 namespace kvd {
+
+// How a vocabulary writes text.
+enum class Spelling {
+  kByteAlphabet,       // a character of the byte alphabet for each byte (byte_alphabet.h)
+  kCharacters,         // the characters themselves
+  kEscapedCharacters,  // the characters themselves, with U+2581 for a space
+};
 
 struct Pretokenizer {
   std::string_view name;
-  // The first expression is applied to the text, and each further expression to the pieces that the
-  // previous expression produced. Pieces are the matches and the text between them.
-  std::span<const std::string_view> expressions;
-  bool ignore_merges = false;  // a word that is a token as a whole is used without merging
-  bool add_bos = false;        // whether to add BOS if the file does not say
-  bool default_bos = true;     // use the default BOS of the tokenizer's kind if the file names none
+  // The first stage is applied to the text, and each further stage to the pieces that the previous
+  // stage produced. Unless a stage says otherwise, pieces are the matches and the text between
+  // them.
+  std::span<const SplitStage> stages;
+  Spelling spelling = Spelling::kByteAlphabet;
+  bool ignore_merges = false;     // a word that is a token as a whole is used without merging
+  bool joins_line_feeds = false;  // the same only for a word of line feeds
+  bool add_bos = false;           // whether to add BOS if the file does not say
+  bool always_adds_bos = false;   // whether to add BOS whatever the file says
+  bool default_bos = true;  // use the default BOS of the tokenizer's kind if the file names none
+  bool may_lack_merges = false;  // a file without merges is not an error
+  bool lowercases = true;  // of the model "whitespace": lower-case text if the file does not say
 };
 
 // Returns the pretokenizer of this name; null if the name is unknown. An empty name means

@@ -112,9 +112,8 @@ Status ReadCharsmap(const GgufFile& file, std::vector<std::byte>& charsmap) {
 
 // Reads the vocabulary size of a file without tokens: the declared size, else the number of rows of
 // the embedding, else 0.
-Result<std::uint32_t> ReadVocabSize(const GgufFile& file) {
-  KVD_TRY(std::string_view architecture, file.GetStringOr("general.architecture", ""));
-  std::string key = std::string(architecture) + ".vocab_size";
+Result<std::uint32_t> ReadVocabSize(const GgufFile& file, const std::string& architecture) {
+  std::string key = architecture + ".vocab_size";
   if (file.Has(key)) return file.GetU32(key);
   const GgufTensor* embedding = file.FindTensor("token_embd.weight");
   if (embedding == nullptr || !std::in_range<std::uint32_t>(embedding->dims[1])) return 0u;
@@ -127,6 +126,7 @@ Result<VocabularyData> ReadVocabulary(const GgufFile& file) {
   VocabularyData data;
   KVD_TRY(data.model, file.GetStringOr("tokenizer.ggml.model", ""));
   KVD_TRY(data.pre, file.GetStringOr("tokenizer.ggml.pre", ""));
+  KVD_TRY(data.architecture, file.GetStringOr("general.architecture", ""));
   KVD_TRY(data.general_name, file.GetStringOr("general.name", ""));
   KVD_CHECK_OK(ReadTemplates(file, data.chat_templates));
   KVD_CHECK_OK(ReadStrings(file, "tokenizer.ggml.tokens", data.tokens));
@@ -138,7 +138,7 @@ Result<VocabularyData> ReadVocabulary(const GgufFile& file) {
   KVD_CHECK_OK(ReadIds(file, data));
   KVD_CHECK_OK(ReadFlags(file, data));
   KVD_CHECK_OK(ReadCharsmap(file, data.precompiled_charsmap));
-  KVD_TRY(data.vocab_size, ReadVocabSize(file));
+  KVD_TRY(data.vocab_size, ReadVocabSize(file, data.architecture));
   return data;
 }
 

@@ -3,13 +3,19 @@
 // been merged meanwhile. A merged half is detected because the number of bytes of the two symbols
 // has changed since the pair was queued. A text of n characters takes at most n merges and 3n
 // queued pairs, so the time is O(n log n).
+//
+// Words that merge independently of each other are merged one by one, and a word that comes again
+// is not merged again. The heap of one word is small, where the heap of a text would not fit into
+// the processor's cache.
 #include "engine/vocabulary/sentencepiece.h"
 
 #include <algorithm>
 #include <queue>
 
 #include "base/utf8.h"
+#include "engine/vocabulary/escaped_spaces.h"
 #include "engine/vocabulary/merge_chain.h"
+#include "engine/vocabulary/word_memo.h"
 
 namespace kvd {
 namespace {
@@ -27,12 +33,25 @@ struct Candidate {
   }
 };
 
+// Merger: the scratch memory of one call, which merges one word after another.
 class Merger {
  public:
-  Merger(const TokenTable& tokens, std::string_view text, WorkControl& work)
-      : tokens_(tokens), text_(text), meter_(work) {}
+  Merger(const TokenTable& tokens, const ByteTokens& byte_tokens, WorkMeter& meter)
+      : tokens_(tokens), byte_tokens_(byte_tokens), meter_(meter) {}
+
+  Status Append(std::string_view word, std::vector<TokenId>& tokens) {
+    text_ = word;
+    KVD_CHECK_OK(AppendCharacters());
+    KVD_CHECK_OK(Merge());
+    return Output(tokens);
+  }
+
+ private:
+  static constexpr std::size_t kCharacterUnits = 8;
+  static constexpr std::size_t kCandidateUnits = 32;
 
   Status AppendCharacters() {
+    chain_.Clear();
     std::size_t offset = 0;
     while (offset < text_.size()) {
       KVD_CHECK_OK(meter_.Spend(kCharacterUnits));
@@ -63,7 +82,7 @@ class Merger {
     return {};
   }
 
-  Status Output(const std::array<TokenId, 256>& byte_tokens, std::vector<TokenId>& tokens) {
+  Status Output(std::vector<TokenId>& tokens) {
     std::int32_t index = chain_.symbol_count() > 0 ? 0 : -1;
     for (; index >= 0; index = chain_[index].next) {
       KVD_CHECK_OK(meter_.Spend(1));
@@ -73,16 +92,12 @@ class Merger {
         continue;
       }
       for (char byte : text_.substr(symbol.begin, symbol.bytes)) {
-        TokenId token = byte_tokens[static_cast<unsigned char>(byte)];
+        TokenId token = byte_tokens_[static_cast<unsigned char>(byte)];
         if (token != kNoToken) tokens.push_back(token);
       }
     }
     return {};
   }
-
- private:
-  static constexpr std::size_t kCharacterUnits = 8;
-  static constexpr std::size_t kCandidateUnits = 32;
 
   void Consider(std::int32_t left, std::int32_t right) {
     if (left < 0 || right < 0) return;
@@ -92,60 +107,46 @@ class Merger {
   }
 
   const TokenTable& tokens_;
-  const std::string_view text_;
-  WorkMeter meter_;
+  const ByteTokens& byte_tokens_;
+  WorkMeter& meter_;
+  std::string_view text_;  // the word
   MergeChain chain_;
   std::priority_queue<Candidate> candidates_;
 };
 
-std::string EscapeSpaces(std::string_view text, bool prefix) {
-  std::string escaped;
-  auto spaces = static_cast<std::size_t>(std::ranges::count(text, ' '));
-  escaped.reserve(text.size() + (spaces + 1) * kEscapedSpace.size());
-  if (prefix) escaped.append(kEscapedSpace);
-  for (char byte : text) {
-    if (byte == ' ') {
-      escaped.append(kEscapedSpace);
-    } else {
-      escaped.push_back(byte);
-    }
-  }
-  return escaped;
-}
+constexpr std::size_t kWordUnits = 16;
 
 }  // namespace
 
-std::string UnescapeSpaces(std::string_view text) {
-  std::string unescaped;
-  while (!text.empty()) {
-    bool space = text.starts_with(kEscapedSpace);
-    unescaped.push_back(space ? ' ' : text[0]);
-    text.remove_prefix(space ? kEscapedSpace.size() : 1);
-  }
-  return unescaped;
-}
-
 SentencePiece::SentencePiece(const TokenTable& tokens, bool add_space_prefix, TokenId unk)
-    : tokens_(tokens), add_space_prefix_(add_space_prefix) {
-  constexpr std::string_view digits = "0123456789ABCDEF";
+    : tokens_(tokens), add_space_prefix_(add_space_prefix), byte_tokens_(FindHexTokens(tokens)) {
   for (std::size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
-    const char hex[] = {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
-    TokenId token = tokens.Find(std::string_view(hex, sizeof hex));
+    TokenId& token = byte_tokens_[byte];
     if (token == kNoToken) {
       char raw = static_cast<char>(byte);
       token = tokens.Find(std::string_view(&raw, 1));
     }
-    byte_tokens_[byte] = token == kNoToken ? unk : token;
+    if (token == kNoToken) token = unk;
   }
+  for (TokenId token = 0; tokens.Contains(token); ++token) boundaries_.Add(tokens.text(token));
 }
 
 Status SentencePiece::Append(std::string_view text, bool at_start, std::vector<TokenId>& tokens,
                              WorkControl& work) const {
   std::string escaped = EscapeSpaces(text, add_space_prefix_ && at_start);
-  Merger merger(tokens_, escaped, work);
-  KVD_CHECK_OK(merger.AppendCharacters());
-  KVD_CHECK_OK(merger.Merge());
-  return merger.Output(byte_tokens_, tokens);
+  WorkMeter meter(work);
+  Merger merger(tokens_, byte_tokens_, meter);
+  WordMemo memo(escaped.size());
+  for (std::string_view rest = escaped; !rest.empty();) {
+    const std::string_view word = rest.substr(0, boundaries_.WordBytes(rest));
+    rest.remove_prefix(word.size());
+    KVD_CHECK_OK(meter.Spend(kWordUnits + word.size()));
+    if (!WordMemo::Skips(word) && memo.Append(word, tokens)) continue;
+    const std::size_t first = tokens.size();
+    KVD_CHECK_OK(merger.Append(word, tokens));
+    if (!WordMemo::Skips(word)) memo.Remember(word, first, tokens);
+  }
+  return {};
 }
 
 }  // namespace kvd

@@ -7,11 +7,10 @@
 // none.
 #pragma once
 
-#include <array>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/vocabulary/space_boundaries.h"
 #include "engine/vocabulary/text_tokenizer.h"
 #include "engine/vocabulary/token_table.h"
 
@@ -28,13 +27,8 @@ class SentencePiece final : public TextTokenizer {
  private:
   const TokenTable& tokens_;
   const bool add_space_prefix_;
-  std::array<TokenId, 256> byte_tokens_;
+  ByteTokens byte_tokens_;
+  SpaceBoundaries boundaries_;
 };
-
-// U+2581, which represents a space in the vocabulary.
-inline constexpr std::string_view kEscapedSpace = "\xe2\x96\x81";
-
-// Returns `text` with every U+2581 replaced by a space.
-std::string UnescapeSpaces(std::string_view text);
 
 }  // namespace kvd

@@ -190,14 +190,15 @@ bool ContainsAny(std::string_view text, std::initializer_list<std::string_view> 
 }
 
 // Sets which special tokens strip adjacent white space. The file has no key for stripping, so the
-// stripping tokens are derived from the pre-tokenizer's or the model's name.
+// stripping tokens are derived from the pre-tokenizer's, the architecture's or the model's name.
 void SetStripping(const VocabularyData& data, TokenTable& tokens) {
   auto strip_left = [&tokens](std::string_view text) {
     TokenId token = tokens.Find(text);
     if (token != kNoToken) AddAttributes(tokens, token, token_attribute::kStripLeft);
   };
   std::string name = Lowercase(data.general_name);
-  if (ContainsAny(data.pre, {"jina-v2-de", "jina-v2-es", "jina-v2-code"})) {
+  if (ContainsAny(data.pre, {"jina-v2-de", "jina-v2-es", "jina-v2-code"}) ||
+      ContainsAny(data.architecture, {"nomic-bert-moe", "jina-bert-v3"})) {
     strip_left("<mask>");
   } else if (ContainsAny(name, {"phi-3", "phi3"})) {
     constexpr std::uint8_t special = token_attribute::kHidden | token_attribute::kUserDefined;
@@ -231,7 +232,8 @@ Result<SpecialTokens> ResolveSpecialTokens(const VocabularyData& data,
   auto flag = [&defaults](std::optional<bool> in_file, bool fallback) {
     return defaults.flags_are_fixed ? fallback : in_file.value_or(fallback);
   };
-  special.add_bos = flag(data.add_bos, defaults.add_bos) && special.bos != kNoToken;
+  special.add_bos =
+      (defaults.always_adds_bos || flag(data.add_bos, defaults.add_bos)) && special.bos != kNoToken;
   special.add_eos = flag(data.add_eos, defaults.add_eos) && special.eos != kNoToken;
   special.add_sep = defaults.add_sep && special.sep != kNoToken;
   special.add_space_prefix = data.add_space_prefix.value_or(defaults.add_space_prefix);

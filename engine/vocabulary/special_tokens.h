@@ -24,6 +24,7 @@ struct SpecialTokenDefaults {
   bool add_bos = false;
   bool add_eos = false;
   bool add_sep = false;
+  bool always_adds_bos = false;  // the file's add_bos is ignored, add_bos is true
   bool flags_are_fixed = false;  // the file's add_bos and add_eos are ignored
   bool add_space_prefix = false;
 };

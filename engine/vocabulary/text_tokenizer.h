@@ -1,9 +1,9 @@
 // TextTokenizer is the interface of all tokenizers, which convert text without special tokens to
 // token ids.
 //
-// There is one implementation for each tokenizer.ggml.model (sentencepiece.h, byte_pair.h,
-// wordpiece.h, unigram.h). A tokenizer is immutable after its creation and may be used from any
-// thread. A tokenizer refers to the vocabulary's `TokenTable`, which must outlive it.
+// There is one implementation for each row of the models in tokenizer_choice.cc. A tokenizer is
+// immutable after its creation and may be used from any thread. A tokenizer refers to the
+// vocabulary's `TokenTable`, which must outlive it.
 #pragma once
 
 #include <string_view>

@@ -107,4 +107,14 @@ TokenId TokenTable::Find(std::string_view text) const {
   return found == ids_.end() ? kNoToken : found->second;
 }
 
+ByteTokens FindHexTokens(const TokenTable& tokens) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  ByteTokens found;
+  for (std::size_t byte = 0; byte < found.size(); ++byte) {
+    const char hex[] = {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
+    found[byte] = tokens.Find(std::string_view(hex, sizeof hex));
+  }
+  return found;
+}
+
 }  // namespace kvd

@@ -6,6 +6,7 @@
 // read it. Views of text are valid as long as the table exists; moving the table keeps them valid.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -86,5 +87,11 @@ class TokenTable {
 
 // The byte that a text of the form "<0xHH>" names; -1 for any other text.
 int ByteOfHexText(std::string_view text);
+
+// The token of each byte, or kNoToken.
+using ByteTokens = std::array<TokenId, 256>;
+
+// The tokens "<0x00>" to "<0xFF>", with capital digits.
+ByteTokens FindHexTokens(const TokenTable& tokens);
 
 }  // namespace kvd

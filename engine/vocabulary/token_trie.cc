@@ -9,8 +9,15 @@
 
 namespace kvd {
 
-Result<TokenTrie> TokenTrie::Create(const TokenTable& tokens, std::vector<TokenId> ids) {
-  std::ranges::sort(ids, {}, [&tokens](TokenId id) { return tokens.text(id); });
+Result<TokenTrie> TokenTrie::Create(const TokenTable& tokens, std::span<const TokenId> ids) {
+  std::vector<Entry> entries;
+  entries.reserve(ids.size());
+  for (const TokenId id : ids) entries.push_back({tokens.text(id), id});
+  return Create(std::move(entries));
+}
+
+Result<TokenTrie> TokenTrie::Create(std::vector<Entry> entries) {
+  std::ranges::sort(entries, {}, &Entry::text);
   struct Range {
     std::size_t begin;
     std::size_t end;
@@ -18,16 +25,16 @@ Result<TokenTrie> TokenTrie::Create(const TokenTable& tokens, std::vector<TokenI
   };
   TokenTrie trie;
   trie.nodes_.emplace_back();
-  std::vector<Range> ranges = {{0, ids.size(), 0}};  // by node
+  std::vector<Range> ranges = {{0, entries.size(), 0}};  // by node
   for (std::size_t node = 0; node < ranges.size(); ++node) {
     Range range = ranges[node];
-    if (range.begin < range.end && tokens.text(ids[range.begin]).size() == range.depth)
-      trie.nodes_[node].token = ids[range.begin++];
+    if (range.begin < range.end && entries[range.begin].text.size() == range.depth)
+      trie.nodes_[node].token = entries[range.begin++].token;
     trie.nodes_[node].child_begin = static_cast<std::uint32_t>(ranges.size());
     while (range.begin < range.end) {
-      char byte = tokens.text(ids[range.begin])[range.depth];
+      char byte = entries[range.begin].text[range.depth];
       std::size_t end = range.begin + 1;
-      while (end < range.end && tokens.text(ids[end])[range.depth] == byte) ++end;
+      while (end < range.end && entries[end].text[range.depth] == byte) ++end;
       if (ranges.size() == kNodeCountMax) {
         return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: the texts have more than ",
                     kNodeCountMax, " different prefixes");
@@ -56,7 +63,10 @@ TokenTrie::Match TokenTrie::LongestPrefix(std::string_view text) const {
   for (std::size_t i = 0; i < text.size(); ++i) {
     node = Child(node, text[i]);
     if (node == kRoot) break;
-    if (nodes_[node].token != kNoToken) longest = {i + 1, nodes_[node].token};
+    ++longest.visited;
+    if (nodes_[node].token == kNoToken) continue;
+    longest.bytes = i + 1;
+    longest.token = nodes_[node].token;
   }
   return longest;
 }

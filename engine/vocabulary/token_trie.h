@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -24,9 +25,16 @@ class TokenTrie {
   // The node of the empty prefix. The root is never a child, so its number also means "no child".
   static constexpr std::uint32_t kRoot = 0;
 
-  // Errors: kCorrupt: the texts have more prefixes than kNodeCountMax. REQUIRES: every id is a
-  // token of `tokens` and occurs once.
-  static Result<TokenTrie> Create(const TokenTable& tokens, std::vector<TokenId> ids);
+  struct Entry {
+    std::string_view text;
+    TokenId token;
+  };
+
+  // Errors: kCorrupt: the texts have more prefixes than kNodeCountMax. REQUIRES: no text is empty,
+  // and no two are equal.
+  static Result<TokenTrie> Create(std::vector<Entry> entries);
+  // With the texts of `tokens`. REQUIRES: every id is a token of `tokens` and occurs once.
+  static Result<TokenTrie> Create(const TokenTable& tokens, std::span<const TokenId> ids);
 
   // The node of `node`'s prefix extended by `byte`; kRoot if no token begins with the extended
   // prefix.
@@ -46,6 +54,7 @@ class TokenTrie {
   struct Match {
     std::size_t bytes = 0;
     TokenId token = kNoToken;
+    std::size_t visited = 0;  // nodes that the search visited
   };
   // The longest token that `text` begins with; bytes == 0 if there is none.
   Match LongestPrefix(std::string_view text) const;

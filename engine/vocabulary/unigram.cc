@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "engine/vocabulary/sentencepiece.h"
+#include "engine/vocabulary/escaped_spaces.h"
 
 namespace kvd {
 namespace {
@@ -36,30 +36,52 @@ void Offer(Step& best, TokenId token, std::size_t begin, double score) {
 Result<std::unique_ptr<Unigram>> Unigram::Create(const TokenTable& tokens, TokenId unk,
                                                  std::optional<PrecompiledCharsmap> charsmap,
                                                  UnigramOptions options) {
+  constexpr std::uint8_t searched =
+      token_attribute::kNormal | token_attribute::kUserDefined | token_attribute::kUnused;
   std::vector<TokenId> ids;
+  std::vector<TokenId> user_defined;
   for (TokenId token = 0; tokens.Contains(token); ++token) {
-    std::uint8_t attributes = tokens.attributes(token);
-    if ((attributes & (token_attribute::kNormal | token_attribute::kUnused)) != 0)
-      ids.push_back(token);
+    const std::uint8_t attributes = tokens.attributes(token);
+    if ((attributes & searched) != 0) ids.push_back(token);
+    if ((attributes & token_attribute::kUserDefined) != 0) user_defined.push_back(token);
   }
-  KVD_TRY(TokenTrie trie, TokenTrie::Create(tokens, std::move(ids)));
+  KVD_TRY(TokenTrie trie, TokenTrie::Create(tokens, ids));
+  KVD_TRY(TokenTrie kept, TokenTrie::Create(tokens, user_defined));
   return std::unique_ptr<Unigram>(
-      new Unigram(tokens, std::move(trie), unk, std::move(charsmap), options));
+      new Unigram(tokens, std::move(trie), std::move(kept), unk, std::move(charsmap), options));
 }
 
-Unigram::Unigram(const TokenTable& tokens, TokenTrie trie, TokenId unk,
+Unigram::Unigram(const TokenTable& tokens, TokenTrie trie, TokenTrie kept, TokenId unk,
                  std::optional<PrecompiledCharsmap> charsmap, UnigramOptions options)
-    : tokens_(tokens),
-      trie_(std::move(trie)),
+    : trie_(std::move(trie)),
+      kept_(std::move(kept)),
       unk_(unk),
       charsmap_(std::move(charsmap)),
       options_(options) {
   float worst = std::numeric_limits<float>::max();
   for (TokenId token = 0; tokens.Contains(token); ++token) {
-    if ((tokens.attributes(token) & token_attribute::kNormal) != 0)
-      worst = std::min(worst, tokens.score(token));
+    const std::uint8_t attributes = tokens.attributes(token);
+    const bool is_user_defined = (attributes & token_attribute::kUserDefined) != 0;
+    scores_.push_back(is_user_defined ? 0 : tokens.score(token));
+    if ((attributes & token_attribute::kNormal) != 0) worst = std::min(worst, tokens.score(token));
   }
   unknown_score_ = worst - kUnknownPenalty;
+}
+
+// Only whole characters are kept; llama.cpp also keeps the first bytes of a character, and replaces
+// its other bytes by U+FFFD.
+std::size_t Unigram::KeptBytes(std::string_view text) const {
+  std::size_t kept_bytes = 0;
+  std::uint32_t node = TokenTrie::kRoot;
+  for (;;) {
+    const std::size_t bytes = WellFormedBytes(text.substr(kept_bytes, 4));
+    if (bytes == 0) return kept_bytes;
+    for (const char byte : text.substr(kept_bytes, bytes)) {
+      node = kept_.Child(node, byte);
+      if (node == TokenTrie::kRoot) return kept_bytes;
+    }
+    kept_bytes += bytes;
+  }
 }
 
 Result<std::string> Unigram::Normalize(std::string_view text, WorkMeter& meter) const {
@@ -68,7 +90,9 @@ Result<std::string> Unigram::Normalize(std::string_view text, WorkMeter& meter) 
   bool prefix_due = options_.add_space_prefix;
   while (!text.empty()) {
     PrecompiledCharsmap::Match rule;
-    if (charsmap_) rule = charsmap_->LongestPrefix(text);
+    rule.bytes = KeptBytes(text);
+    rule.replacement = text.substr(0, rule.bytes);
+    if (rule.bytes == 0 && charsmap_) rule = charsmap_->LongestPrefix(text);
     if (rule.bytes == 0) {
       std::size_t bytes = WellFormedBytes(text);
       rule.bytes = std::max<std::size_t>(bytes, 1);
@@ -116,7 +140,7 @@ Status Unigram::Append(std::string_view text, bool /*at_start*/, std::vector<Tok
       TokenId token = trie_.TokenAt(node);
       if (token == kNoToken) continue;
       is_token = is_token || end - begin == character_bytes;
-      Offer(best[end], token, begin, best[begin].score + tokens_.score(token));
+      Offer(best[end], token, begin, best[begin].score + scores_[static_cast<std::size_t>(token)]);
     }
     KVD_CHECK_OK(meter.Spend(kCharacterUnits));
     if (!is_token)

@@ -5,8 +5,11 @@
 // not part of a character by U+FFFD and spaces by U+2581. Depending on the model file, runs of
 // spaces become one space, and a space is put before the first word. A character that is not a
 // token may become an unknown token, with the lowest score of the vocabulary minus 10. Adjacent
-// unknown tokens are merged into one. User-defined tokens are not searched for, because Vocabulary
-// has already cut the text at these tokens.
+// unknown tokens are merged into one.
+//
+// Vocabulary has already cut the text at user-defined tokens, but normalisation may make the text
+// of one: user-defined tokens take part in the search with score 0. Text that is the beginning of a
+// user-defined token is not normalised.
 #pragma once
 
 #include <memory>
@@ -43,16 +46,19 @@ class Unigram final : public TextTokenizer {
                 WorkControl& work) const override;
 
  private:
-  Unigram(const TokenTable& tokens, TokenTrie trie, TokenId unk,
+  Unigram(const TokenTable& tokens, TokenTrie trie, TokenTrie kept, TokenId unk,
           std::optional<PrecompiledCharsmap> charsmap, UnigramOptions options);
 
   Result<std::string> Normalize(std::string_view text, WorkMeter& meter) const;
+  // The bytes of the longest beginning of a user-defined token that `text` begins with.
+  std::size_t KeptBytes(std::string_view text) const;
 
-  const TokenTable& tokens_;
   const TokenTrie trie_;
+  const TokenTrie kept_;  // the user-defined tokens
   const TokenId unk_;
   const std::optional<PrecompiledCharsmap> charsmap_;
   const UnigramOptions options_;
+  std::vector<float> scores_;  // by token
   double unknown_score_;
 };
 

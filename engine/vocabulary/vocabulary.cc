@@ -7,12 +7,6 @@
 #include <limits>
 #include <utility>
 
-#include "engine/vocabulary/byte_alphabet.h"
-#include "engine/vocabulary/byte_pair.h"
-#include "engine/vocabulary/precompiled_charsmap.h"
-#include "engine/vocabulary/pretokenizers.h"
-#include "engine/vocabulary/sentencepiece.h"
-#include "engine/vocabulary/unigram.h"
 #include "engine/vocabulary/wordpiece.h"
 
 namespace kvd {
@@ -25,48 +19,7 @@ constexpr std::uint32_t kVocabSizeMax = 1u << 30;
 constexpr std::size_t kFragmentUnits = 8;
 constexpr std::size_t kPieceUnits = 4;
 
-SpecialTokenDefaults DefaultsOf(Vocabulary::Kind kind, const Pretokenizer* pretokenizer) {
-  switch (kind) {
-    case Vocabulary::Kind::kSentencePiece:
-      return {.bos = 1,
-              .eos = 2,
-              .unk = 0,
-              .add_bos = true,
-              .add_eos = false,
-              .add_space_prefix = true};
-    case Vocabulary::Kind::kBytePair:
-      return {.bos = pretokenizer->default_bos ? 11 : kNoToken,
-              .eos = 11,
-              .add_bos = pretokenizer->add_bos};
-    case Vocabulary::Kind::kWordPiece:
-      return {.bos = 101,
-              .unk = 100,
-              .sep = 102,
-              .pad = 0,
-              .mask = 103,
-              .add_bos = true,
-              .add_sep = true,
-              .flags_are_fixed = true};
-    case Vocabulary::Kind::kUnigram: return {.eos = 1, .unk = 2, .pad = 0, .add_eos = true};
-    case Vocabulary::Kind::kNone: break;
-  }
-  return {};
-}
-
-bool IsNoVocab(std::string_view model) { return model == "no_vocab" || model == "none"; }
-
 }  // namespace
-
-std::string_view VocabularyKindName(Vocabulary::Kind kind) {
-  switch (kind) {
-    case Vocabulary::Kind::kSentencePiece: return "sentencepiece";
-    case Vocabulary::Kind::kBytePair: return "byte_pair";
-    case Vocabulary::Kind::kWordPiece: return "wordpiece";
-    case Vocabulary::Kind::kUnigram: return "unigram";
-    case Vocabulary::Kind::kNone: break;
-  }
-  return "none";
-}
 
 std::string_view Vocabulary::TemplateText(std::string_view name) const {
   const auto found = std::ranges::find(chat_templates_, name, &NamedTemplate::name);
@@ -86,85 +39,29 @@ Status Vocabulary::Initialize(VocabularyData& data) {
   if (vocab_size_ > kVocabSizeMax) {
     return Fail(Code::kCorrupt, "vocab_size: ", vocab_size_, ", the limit is ", kVocabSizeMax);
   }
-  KVD_CHECK_OK(MakeTokenizer(data));
-  if (tokenizer_ != nullptr) {
-    KVD_TRY(partition_, SpecialPartition::Create(tokens_));
-    MakePieces();
-  }
-  return {};
-}
-
-Status Vocabulary::MakeTokenizer(const VocabularyData& data) {
-  const Pretokenizer* pretokenizer = nullptr;
-  if (data.model == "llama") {
-    kind_ = Kind::kSentencePiece;
-  } else if (data.model == "bert") {
-    kind_ = Kind::kWordPiece;
-  } else if (data.model == "t5") {
-    kind_ = Kind::kUnigram;
-  } else if (data.model == "gpt2") {
-    pretokenizer = FindPretokenizer(data.pre);
-    if (pretokenizer != nullptr) kind_ = Kind::kBytePair;
-    if (pretokenizer == nullptr)
-      no_tokenizer_reason_ = "tokenizer.ggml.pre: '" + data.pre + "' is not known";
-  } else if (IsNoVocab(data.model)) {
-    no_tokenizer_reason_ = "the model has no vocabulary";
-  } else if (data.model.empty()) {
-    no_tokenizer_reason_ = "tokenizer.ggml.model: missing";
-  } else {
-    no_tokenizer_reason_ = "tokenizer.ggml.model: '" + data.model + "' is not known";
-  }
+  const TokenizerChoice choice = ChooseTokenizer(data);
+  kind_ = choice.kind;
+  no_tokenizer_reason_ = choice.no_tokenizer_reason;
+  // As in llama.cpp, "no vocabulary" also means no special tokens, even if the file defines some.
+  if (choice.has_no_vocabulary) return {};
   if (kind_ != Kind::kNone && tokens_.token_count() == 0) {
     return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: missing or empty");
   }
-  // As in llama.cpp, "no vocabulary" also means no special tokens, even if the file defines some.
-  if (IsNoVocab(data.model)) return {};
   KVD_TRY(special_,
-          ResolveSpecialTokens(data, DefaultsOf(kind_, pretokenizer), vocab_size_, tokens_));
-  if (kind_ == Kind::kSentencePiece) {
-    tokenizer_ = std::make_unique<SentencePiece>(tokens_, special_.add_space_prefix, special_.unk);
-  } else if (kind_ == Kind::kBytePair) {
-    KVD_TRY(tokenizer_, BytePair::Create(tokens_, data.merges, *pretokenizer));
-  } else if (kind_ == Kind::kWordPiece) {
-    bool lowercase = data.lowercase.value_or(true);
-    WordPieceOptions options = {.lowercase = lowercase,
-                                .strip_accents = data.strip_accents.value_or(lowercase)};
-    KVD_TRY(tokenizer_, WordPiece::Create(tokens_, special_.unk, options));
-  } else if (kind_ == Kind::kUnigram) {
-    UnigramOptions options = {
-        .add_space_prefix = special_.add_space_prefix,
-        .remove_extra_whitespaces = data.remove_extra_whitespaces.value_or(false)};
-    std::optional<PrecompiledCharsmap> charsmap;
-    if (!data.precompiled_charsmap.empty()) {
-      KVD_TRY(charsmap, PrecompiledCharsmap::Create(data.precompiled_charsmap));
-    }
-    KVD_TRY(tokenizer_, Unigram::Create(tokens_, special_.unk, std::move(charsmap), options));
-  }
+          ResolveSpecialTokens(data, SpecialTokenDefaultsOf(data, choice), vocab_size_, tokens_));
+  if (kind_ == Kind::kNone) return {};
+  KVD_TRY(tokenizer_, MakeTokenizer(choice, data, tokens_, special_));
+  KVD_TRY(partition_, SpecialPartition::Create(tokens_));
+  MakePieces(choice);
   return {};
 }
 
-void Vocabulary::MakePieces() {
+void Vocabulary::MakePieces(const TokenizerChoice& choice) {
   piece_ends_.reserve(tokens_.token_count());
   for (TokenId token = 0; tokens_.Contains(token); ++token) {
-    pieces_.append(PieceOf(token));
+    pieces_.append(PieceOf(choice, tokens_, token));
     piece_ends_.push_back(static_cast<std::uint32_t>(pieces_.size()));
   }
-}
-
-std::string Vocabulary::PieceOf(TokenId token) const {
-  std::uint8_t attributes = tokens_.attributes(token);
-  std::string_view text = tokens_.text(token);
-  if ((attributes & (token_attribute::kHidden | token_attribute::kUserDefined)) != 0)
-    return std::string(text);
-  if ((attributes & token_attribute::kNormal) != 0) {
-    if (kind_ != Kind::kBytePair) return UnescapeSpaces(text);
-    std::string bytes;
-    AppendDecodedBytes(text, bytes);
-    return bytes;
-  }
-  if ((attributes & token_attribute::kByte) != 0)
-    return std::string(1, static_cast<char>(ByteOfHexText(text)));
-  return {};  // unused and undefined tokens have no text
 }
 
 bool Vocabulary::HasAttribute(TokenId token, std::uint8_t attribute) const {

@@ -26,7 +26,9 @@
 #include "engine/vocabulary/special_tokens.h"
 #include "engine/vocabulary/text_tokenizer.h"
 #include "engine/vocabulary/token_table.h"
+#include "engine/vocabulary/tokenizer_choice.h"
 #include "engine/vocabulary/vocabulary_data.h"
+#include "engine/vocabulary/vocabulary_kind.h"
 
 namespace kvd {
 
@@ -45,7 +47,7 @@ struct DetokenizeOptions {
 
 class Vocabulary {
  public:
-  enum class Kind { kNone, kSentencePiece, kBytePair, kWordPiece, kUnigram };
+  using Kind = VocabularyKind;
 
   // Limit on the text of one call, both input and output.
   static constexpr std::size_t kTextBytesMax = std::size_t{16} << 20;
@@ -117,9 +119,7 @@ class Vocabulary {
   explicit Vocabulary(TokenTable tokens) : tokens_(std::move(tokens)) {}
 
   Status Initialize(VocabularyData& data);
-  Status MakeTokenizer(const VocabularyData& data);
-  void MakePieces();
-  std::string PieceOf(TokenId token) const;
+  void MakePieces(const TokenizerChoice& choice);
   bool HasAttribute(TokenId token, std::uint8_t attribute) const;
   template <class Text>
   Status AppendPieces(std::span<const TokenId> tokens, DetokenizeOptions options, WorkControl& work,
@@ -138,8 +138,5 @@ class Vocabulary {
   std::string pieces_;                     // pieces of all tokens, concatenated
   std::vector<std::uint32_t> piece_ends_;  // by token
 };
-
-// "none", "sentencepiece", "byte_pair", "wordpiece" or "unigram".
-std::string_view VocabularyKindName(Vocabulary::Kind kind);
 
 }  // namespace kvd

@@ -21,9 +21,10 @@ struct NamedTemplate {
 };
 
 struct VocabularyData {
-  std::string model;         // tokenizer.ggml.model: "llama", "gpt2", "bert", "t5", "no_vocab", ...
+  std::string model;         // tokenizer.ggml.model: "llama", "gpt2", ... (tokenizer_choice.cc)
   std::string pre;           // tokenizer.ggml.pre: how "gpt2" splits text into words
-  std::string general_name;  // general.name: decides quirks that no other key of the file states
+  std::string architecture;  // general.architecture, and
+  std::string general_name;  // general.name: decide quirks that no other key of the file states
   std::vector<std::string> tokens;        // text of token i, as stored (escaped or byte-encoded)
   std::vector<float> scores;              // empty, or one per token
   std::vector<std::int32_t> token_types;  // empty, or one per token: values of `GgufTokenType`

@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "engine/vocabulary/sentencepiece.h"
+#include "engine/vocabulary/escaped_spaces.h"
 #include "engine/vocabulary/unicode_tables.h"
+#include "engine/vocabulary/white_space.h"
 
 namespace kvd {
 namespace {
@@ -14,12 +15,6 @@ namespace {
 constexpr std::uint32_t kReplacement = 0xfffd;
 constexpr std::size_t kCharacterUnits = 16;
 constexpr std::size_t kMatchUnits = 64;
-
-bool IsWhiteSpace(std::uint32_t c) {
-  return (c >= 0x9 && c <= 0xd) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
-         c == 0x3000;
-}
 
 // ASCII characters other than letters, digits, white space and control characters.
 bool IsAsciiSymbol(std::uint32_t c) {
@@ -43,7 +38,7 @@ Result<std::unique_ptr<WordPiece>> WordPiece::Create(const TokenTable& tokens, T
                                                      WordPieceOptions options) {
   std::vector<TokenId> ids(tokens.token_count());
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<TokenId>(i);
-  KVD_TRY(TokenTrie trie, TokenTrie::Create(tokens, std::move(ids)));
+  KVD_TRY(TokenTrie trie, TokenTrie::Create(tokens, ids));
   return std::unique_ptr<WordPiece>(new WordPiece(std::move(trie), unk, options));
 }
 
@@ -62,7 +57,7 @@ Status WordPiece::Append(std::string_view text, bool /*at_start*/, std::vector<T
     std::uint32_t c = bytes == 0 ? kReplacement : CodePointOf(text.substr(0, bytes));
     text.remove_prefix(bytes == 0 ? 1 : bytes);
     if (options_.strip_accents) c = DecompositionBase(c);
-    if (IsWhiteSpace(c)) {
+    if (IsUnicodeWhiteSpace(c)) {
       KVD_CHECK_OK(end_word());
       continue;
     }
@@ -82,7 +77,7 @@ Status WordPiece::AppendWord(std::string_view word, std::vector<TokenId>& tokens
   std::size_t before = tokens.size();
   while (!word.empty()) {
     TokenTrie::Match match = trie_.LongestPrefix(word);
-    KVD_CHECK_OK(meter.Spend(kMatchUnits + match.bytes));
+    KVD_CHECK_OK(meter.Spend(kMatchUnits + match.visited));
     if (match.bytes == 0) {
       tokens.resize(before);
       if (unk_ != kNoToken) tokens.push_back(unk_);

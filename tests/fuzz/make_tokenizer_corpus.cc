@@ -19,6 +19,7 @@ constexpr std::string_view kTexts[] = {
     "abababABq\u00a0\t \u0301e\u0301",
     "x  <a<ab><ab><c>  ab><ab><c \t<mask> <ab><c> b><c",
     "un\xff\xf0\x9f\x98\x80\xe2\x82 able ' s . ?",
+    "ac<dna>acgtacGT</dna>\n\nABc'LL 1234567\u0661   \ufeffabb \\ hello wor\r\n/",
 };
 
 std::string Input(std::size_t vocabulary, unsigned bits, std::string_view rest) {

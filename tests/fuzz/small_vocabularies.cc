@@ -5,6 +5,7 @@
 
 #include "engine/vocabulary/byte_alphabet.h"
 #include "tests/engine/vocabulary/charsmap_bytes.h"
+#include "tests/engine/vocabulary/small_models.h"
 
 namespace kvd::test {
 namespace {
@@ -12,6 +13,10 @@ namespace {
 // Pretokenizers whose expressions all differ (engine/vocabulary/pretokenizers.cc).
 constexpr std::string_view kPretokenizers[] = {
     "default", "gpt-2", "starcoder", "llama3", "qwen2", "deepseek-llm", "falcon", "deepseek-coder"};
+constexpr std::string_view kMorePretokenizers[] = {
+    "qwen35", "minicpm5", "laguna",   "jais-2", "seed-coder", "exaone-moe",
+    "gpt-4o", "tekken",   "tiny_aya", "youtu",  "kimi-k2",    "deepseek-v3",
+    "afmoe",  "superbpe", "bloom",    "viking", "chameleon",  "granite-embed-multi-97m"};
 
 void Add(VocabularyData& data, std::string text, GgufTokenType type, float score = 0) {
   data.tokens.push_back(std::move(text));
@@ -135,6 +140,21 @@ std::vector<SmallVocabulary> SmallVocabularies() {
   all.push_back({"unigram_no_unknown", Unigram(true, false)});
   all.push_back({"specials_strip_left", OverlappingSpecials(true)});
   all.push_back({"specials_strip_right", OverlappingSpecials(false)});
+  for (const std::string_view pre : kMorePretokenizers) {
+    all.push_back({"byte_pair_" + std::string(pre), BytePair(pre)});
+  }
+  all.push_back({"lines", SmallLinesData()});
+  all.push_back({"lines_sarvam", SmallLinesData()});
+  all.back().data.model = "gpt2";
+  all.back().data.pre = "sarvam-moe";
+  all.push_back({"blank_separated", SmallBlankSeparatedData()});
+  all.push_back({"dna", SmallDnaData()});
+  all.push_back({"longest_match", SmallLongestMatchData()});
+  all.push_back({"reverse_unigram", SmallReverseUnigramData()});
+  all.push_back({"unigram_user_defined", Unigram(true, true)});
+  for (const char* text : {"AB\u00e9", "ba", "\u00e8"}) {
+    Add(all.back().data, text, GgufTokenType::kUserDefined);
+  }
   return all;
 }
 

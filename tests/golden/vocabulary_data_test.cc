@@ -1,6 +1,10 @@
 // The engine and the reference tokenize the texts of tests/data/vocabulary to the stored tokens.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -21,6 +25,8 @@ namespace {
 
 using reference::Tokens;
 using reference::VocabularyFile;
+
+namespace fs = std::filesystem;
 
 const std::string kFolder = "tests/data/vocabulary";
 
@@ -85,6 +91,80 @@ TEST(VocabularyDataToolTest, KvdGoldenPassesEveryVocabulary) {
   const test::Outcome outcome = test::RunGolden(kFolder);
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_NE(outcome.text.find(" passed, 0 failed"), std::string::npos) << outcome.text;
+}
+
+// A folder with a vocabulary of tests/data and the results that the engine gives for its texts.
+class ResultFilesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(::testing::TempDir()) / ("vocabulary_results_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+    for (const char* suffix : {"", ".inp", ".out"}) {
+      fs::copy_file(kFolder + "/" + kName + suffix, folder_ / (kName + suffix),
+                    fs::copy_options::overwrite_existing);
+    }
+    const auto texts = reference::ReadTexts(kFolder + "/texts");
+    const auto data = reference::ReadVocabularyFile(kFolder + "/" + kName);
+    ASSERT_TRUE(texts.has_value() && data.has_value());
+    const auto vocabulary = Vocabulary::Create(*data);
+    ASSERT_TRUE(vocabulary.has_value());
+    for (const std::string& text : *texts) {
+      const auto tokens =
+          (*vocabulary)->Tokenize(text, {.add_special = true, .parse_special = true});
+      for (const TokenId token : *tokens) special_ += std::to_string(token) + " ";
+      special_ += "\n";
+      pieces_ += text + "\n__ggml_vocab_test__\n";
+    }
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void Write(const std::string& suffix, const std::string& content) {
+    std::ofstream(folder_ / (kName + suffix), std::ios::binary) << content;
+  }
+
+  const std::string kName = "byte-pair.gguf";
+  fs::path folder_;
+  std::string special_;
+  std::string pieces_;
+};
+
+TEST_F(ResultFilesTest, KvdGoldenComparesTheResultsThatExist) {
+  Write(".special", special_);
+  Write(".pieces", pieces_);
+  test::Outcome outcome = test::RunGolden(folder_.string());
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_NE(outcome.text.find(".special: "), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find(".pieces: "), std::string::npos) << outcome.text;
+  Write(".special", "99999 " + special_);
+  outcome = test::RunGolden(folder_.string());
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.text.find(".special text 0: the result differs"), std::string::npos);
+  Write(".special", special_);
+  Write(".pieces", "x" + pieces_);
+  outcome = test::RunGolden(folder_.string());
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.text.find(".pieces text 0: the result differs"), std::string::npos);
+}
+
+TEST_F(ResultFilesTest, KvdGoldenRefusesAFileWithTooFewResults) {
+  Write(".special", "1 2\n");
+  const test::Outcome outcome = test::RunGolden(folder_.string());
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.text.find(".special: 1 results for "), std::string::npos) << outcome.text;
+}
+
+// The files that show every pre-tokenizer name and every model are not part of the project.
+TEST(VocabularyDataToolTest, KvdGoldenPassesTheVocabulariesOfLlamaCpp) {
+  const char* const named = std::getenv("KVD_VOCAB_DIR");
+  const std::string folder = named == nullptr ? "../shared/vocab" : named;
+  int tested = 0;
+  for (const std::string& path : {folder, folder + "/pre"}) {
+    if (!fs::is_directory(path)) continue;
+    ++tested;
+    const test::Outcome outcome = test::RunGolden(path);
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+  }
+  if (tested == 0) GTEST_SKIP() << folder << ": the folder does not exist";
 }
 
 }  // namespace

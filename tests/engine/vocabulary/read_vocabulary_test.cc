@@ -62,6 +62,7 @@ TEST(ReadVocabularyTest, EveryKeyIsRead) {
   ASSERT_TRUE(data.has_value()) << data.error().message;
   EXPECT_EQ(data->model, "gpt2");
   EXPECT_EQ(data->pre, "qwen2");
+  EXPECT_EQ(data->architecture, "llama");
   EXPECT_EQ(data->general_name, "Name");
   ASSERT_EQ(data->chat_templates.size(), 2u);
   EXPECT_EQ(data->chat_templates[0].name, "");

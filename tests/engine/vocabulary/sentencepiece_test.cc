@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/utf8.h"
+#include "engine/vocabulary/escaped_spaces.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
 #include "tests/support/test_scale.h"
 

@@ -211,6 +211,13 @@ TEST(SpecialPartitionTest, MaskTokensSwallowWhiteSpaceBeforeThem) {
   jina.pre = "jina-v2-de";
   EXPECT_THAT(TokensOf(*MakeVocabulary(jina), "he \n<mask>hello", {.parse_special = true}),
               ElementsAre(256, kFirst, 259));
+  jina.pre = "gpt-2";
+  jina.architecture = "jina-bert-v3";
+  EXPECT_THAT(TokensOf(*MakeVocabulary(jina), "he \n<mask>hello", {.parse_special = true}),
+              ElementsAre(256, kFirst, 259));
+  jina.architecture = "bert";
+  EXPECT_THAT(TokensOf(*MakeVocabulary(jina), "he \n<mask>hello", {.parse_special = true}),
+              ElementsAre(256, ' ', '\n', kFirst, 259));
   VocabularyData bert = With({"[MASK]"}, GgufTokenType::kControl);
   bert.general_name = "Modern-BERT";
   EXPECT_THAT(TokensOf(*MakeVocabulary(bert), " \n[MASK]", {.parse_special = true}),

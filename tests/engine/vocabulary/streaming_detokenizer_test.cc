@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 
 #include "base/utf8.h"
 #include "engine/vocabulary/well_formed_text.h"
+#include "tests/engine/vocabulary/small_models.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
 #include "tests/support/test_scale.h"
 
@@ -95,6 +97,74 @@ TEST_F(StreamingDetokenizerTest, ThePartsTogetherAreTheTextAndOfAGoodTextEachPar
     EXPECT_TRUE(!well_formed || stream.held().empty());
     streamed += stream.Flush();
     EXPECT_EQ(streamed, text);
+  }
+}
+
+// Every sequence of tokens whose pieces join to the text, one of each length in turn: with byte
+// tokens, a text can be cut at every byte.
+TEST(StreamingDetokenizerKindsTest, EveryCutOfATextStreamsToTheSameText) {
+  const std::string text = "a\u00e9\u4f60\U0001f999";
+  for (const VocabularyData& data :
+       {SmallBytePairData(), SmallSentencePieceData(), test::SmallLinesData(),
+        test::SmallLongestMatchData(), test::SmallReverseUnigramData()}) {
+    const auto vocabulary = MakeVocabulary(data);
+    std::map<std::string, TokenId> token_of;
+    for (TokenId token = 0; vocabulary->Contains(token); ++token) {
+      if (vocabulary->IsControl(token)) continue;
+      token_of.emplace(*vocabulary->Piece(token, false), token);
+    }
+    // Bit i of `cuts`: the text is cut before byte i + 1.
+    for (unsigned cuts = 0; cuts < 1u << (text.size() - 1); ++cuts) {
+      std::vector<TokenId> tokens;
+      std::size_t begin = 0;
+      for (std::size_t end = 1; end <= text.size(); ++end) {
+        if (end < text.size() && (cuts >> (end - 1) & 1) == 0) continue;
+        const auto found = token_of.find(text.substr(begin, end - begin));
+        if (found == token_of.end()) break;
+        tokens.push_back(found->second);
+        begin = end;
+      }
+      if (begin < text.size()) continue;
+      StreamingDetokenizer stream(*vocabulary, false);
+      std::string streamed;
+      for (const TokenId token : tokens) {
+        const Result<std::string> part = stream.Push(token);
+        ASSERT_TRUE(part.has_value());
+        EXPECT_EQ(WellFormedText(*part).view(), *part) << data.model;
+        streamed += *part;
+        EXPECT_EQ(streamed + std::string(stream.held()),
+                  text.substr(0, streamed.size() + stream.held().size()));
+      }
+      EXPECT_EQ(streamed, text) << data.model;
+      EXPECT_EQ(stream.held(), "");
+    }
+  }
+}
+
+// The tokens of a text of each vocabulary with special tokens, cut after every token: what was
+// streamed so far and the bytes held back are the pieces so far.
+TEST(StreamingDetokenizerKindsTest, AfterEveryTokenTheStreamAndTheHeldBytesAreThePieces) {
+  const std::string text =
+      "hello <user>\u00e9\u4f60\xff\xe4\xbd <dna>acg</dna>\n\n\u2581 ab\U0001f999";
+  for (const VocabularyData& data :
+       {SmallBytePairData(), SmallSentencePieceData(), test::SmallLinesData(),
+        test::SmallBlankSeparatedData(), test::SmallDnaData(), test::SmallLongestMatchData(),
+        test::SmallReverseUnigramData()}) {
+    const auto vocabulary = MakeVocabulary(data);
+    const auto tokens = vocabulary->Tokenize(text, {.add_special = true, .parse_special = true});
+    ASSERT_TRUE(tokens.has_value()) << data.model;
+    for (const bool special : {false, true}) {
+      StreamingDetokenizer stream(*vocabulary, special);
+      std::string pieces;
+      std::string streamed;
+      for (const TokenId token : *tokens) {
+        pieces += *vocabulary->Piece(token, special);
+        streamed += *stream.Push(token);
+        EXPECT_EQ(streamed + std::string(stream.held()), pieces) << data.model;
+        EXPECT_EQ(IncompleteTailBytes(pieces), stream.held().size()) << data.model;
+      }
+      EXPECT_EQ(streamed + stream.Flush(), pieces) << data.model;
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/engine/vocabulary/small_models.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
 #include "tests/support/counting_work.h"
 
@@ -40,24 +41,50 @@ VocabularyData SmallUnigramData() {
   return data;
 }
 
+// A vocabulary of each kind of tokenizer.
+std::vector<VocabularyData> AllKinds() {
+  return {SmallBytePairData(),  SmallSentencePieceData(),      SmallWordPieceData(),
+          SmallUnigramData(),   test::SmallLinesData(),        test::SmallBlankSeparatedData(),
+          test::SmallDnaData(), test::SmallLongestMatchData(), test::SmallReverseUnigramData()};
+}
+
+// Runs of digits, letters, spaces, combining marks, apostrophes and line feeds, ideographs, very
+// long words, and texts that special tokens and sequences of bases divide.
 TEST(TextWorkTest, StepsOfTokenizingAreLinearInTheText) {
-  for (const VocabularyData& data :
-       {SmallBytePairData(), SmallSentencePieceData(), SmallWordPieceData(), SmallUnigramData()}) {
+  for (const VocabularyData& data : AllKinds()) {
     const auto vocabulary = MakeVocabulary(data);
     ASSERT_NE(vocabulary, nullptr);
-    for (const char* part : {"hello ", "hello", " ", "<|end|>"}) {
-      const std::uint64_t steps = TokenizeSteps(*vocabulary, part, 1 << 18);
-      EXPECT_GT(steps, 8u) << data.model << " '" << part << "'";
-      EXPECT_LT(TokenizeSteps(*vocabulary, part, 1 << 20), 5 * steps)
+    for (const char* part : {"hello ",
+                             "hello",
+                             " ",
+                             "<|end|>",
+                             "1",
+                             "a",
+                             "\u0301",
+                             "a\u0301",
+                             "'",
+                             "\n",
+                             "a\n",
+                             "\u4f60",
+                             "\xff",
+                             "aB1 '\u4f60\n",
+                             "<dna>acgtac</dna>",
+                             "<dna>",
+                             "acgt",
+                             "<user>\ufeff",
+                             "bb",
+                             "abb"}) {
+      const std::uint64_t steps = TokenizeSteps(*vocabulary, part, 1 << 16);
+      EXPECT_GT(steps, 3u) << data.model << " '" << part << "'";
+      EXPECT_LT(TokenizeSteps(*vocabulary, part, 1 << 18), 5 * steps)
           << data.model << " '" << part << "'";
     }
   }
 }
 
 TEST(TextWorkTest, TokenizingEndsAtTheStepAtWhichItIsCancelled) {
-  const std::string text(1 << 18, 'h');
-  for (const VocabularyData& data :
-       {SmallBytePairData(), SmallSentencePieceData(), SmallWordPieceData(), SmallUnigramData()}) {
+  const std::string text(1 << 16, 'h');
+  for (const VocabularyData& data : AllKinds()) {
     const auto vocabulary = MakeVocabulary(data);
     ASSERT_NE(vocabulary, nullptr);
     CountingWork whole;

@@ -112,6 +112,33 @@ TEST(UnigramTest, TheRulesOfTheCharsmapAreAppliedLongestFirst) {
   EXPECT_THAT(TokensOf(data, "qq"), ElementsAre());
 }
 
+TEST(UnigramTest, AUserDefinedTokenThatNormalisationMakesIsSearchedWithScoreZero) {
+  VocabularyData data = UnigramData();
+  data.add_space_prefix = data.remove_extra_whitespaces = false;
+  data.tokens[kUser] = "ba";
+  data.scores[kUser] = -50;
+  // "ba" is cut out of a text that has it; "BA" becomes "ba" only by normalisation.
+  data.precompiled_charsmap = CharsmapBytes({{"A", "a"}, {"B", "b"}});
+  EXPECT_THAT(TokensOf(data, "BA"), ElementsAre(kUser));
+  data.token_types[kUser] = static_cast<std::int32_t>(GgufTokenType::kNormal);
+  EXPECT_THAT(TokensOf(data, "BA"), ElementsAre(kB, kA));
+}
+
+TEST(UnigramTest, TheBeginningOfAUserDefinedTokenIsNotNormalised) {
+  VocabularyData data = UnigramData();
+  data.add_space_prefix = data.remove_extra_whitespaces = false;
+  data.tokens[kUser] = "AB\u00e9";
+  data.precompiled_charsmap = CharsmapBytes({{"A", "a"}, {"B", "b"}, {"\u00e8", "ab"}});
+  EXPECT_THAT(TokensOf(data, "Bb"), ElementsAre(kB, kB));
+  EXPECT_THAT(TokensOf(data, "Ab"), ElementsAre(kUnk, kB)) << "A begins the token";
+  EXPECT_THAT(TokensOf(data, "ABb"), ElementsAre(kUnk, kB));
+  EXPECT_THAT(TokensOf(data, "AB\u00e9"), ElementsAre(kUser));
+  EXPECT_THAT(TokensOf(data, "a\u00e8"), ElementsAre(kA, kAb))
+      << "a character whose first byte alone begins the rest of the token is normalised";
+  data.tokens[kUser] = "\u00e9";
+  EXPECT_THAT(TokensOf(data, "\u00e8"), ElementsAre(kAb));
+}
+
 TEST(UnigramTest, TextThatGrowsWithoutMeasureIsRefused) {
   VocabularyData data = UnigramData();
   data.precompiled_charsmap = CharsmapBytes({{"A", std::string(1000, 'a')}});

@@ -93,7 +93,8 @@ TEST(VocabularyTest, WithoutATokenizerIdsWorkAndTextVerbsSayWhy) {
   };
   for (const Case& one :
        {Case{"no_vocab", "", "no vocabulary"}, Case{"none", "", "no vocabulary"},
-        Case{"", "", "tokenizer.ggml.model: missing"}, Case{"rwkv", "", "'rwkv' is not known"},
+        Case{"", "", "tokenizer.ggml.model: missing"},
+        Case{"rwkv9", "", "tokenizer.ggml.model: 'rwkv9' is not known"},
         Case{"gpt2", "tekken-9", "tokenizer.ggml.pre: 'tekken-9' is not known"}}) {
     VocabularyData data;
     data.model = one.model;
@@ -123,7 +124,7 @@ TEST(VocabularyTest, WithoutATokenizerIdsWorkAndTextVerbsSayWhy) {
 
 TEST(VocabularyTest, AnUnknownTokenizerKeepsTheSpecialIdsOfTheFile) {
   VocabularyData data = SmallBytePairData();
-  data.model = "rwkv";
+  data.model = "rwkv9";
   data.bos = 3;
   auto vocabulary = MakeVocabulary(data);
   EXPECT_EQ(vocabulary->vocab_size(), 263u);
@@ -192,6 +193,9 @@ TEST(VocabularyTest, KindsHaveNames) {
   EXPECT_EQ(VocabularyKindName(Vocabulary::Kind::kBytePair), "byte_pair");
   EXPECT_EQ(VocabularyKindName(Vocabulary::Kind::kWordPiece), "wordpiece");
   EXPECT_EQ(VocabularyKindName(Vocabulary::Kind::kUnigram), "unigram");
+  EXPECT_EQ(VocabularyKindName(Vocabulary::Kind::kCharacterPair), "character_pair");
+  EXPECT_EQ(VocabularyKindName(Vocabulary::Kind::kReverseUnigram), "reverse_unigram");
+  EXPECT_EQ(VocabularyKindName(Vocabulary::Kind::kLongestMatch), "longest_match");
 }
 
 }  // namespace

@@ -1,0 +1,51 @@
+#include "engine/vocabulary/blank_separated.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/vocabulary/small_models.h"
+#include "tests/engine/vocabulary/vocabulary_case.h"
+
+namespace kvd {
+namespace {
+
+using test::SmallBlankSeparatedData;
+using testing::ElementsAre;
+
+std::vector<TokenId> TokensOf(const VocabularyData& data, std::string_view text) {
+  const auto vocabulary = MakeVocabulary(data);
+  const Result<std::vector<TokenId>> tokens = vocabulary->Tokenize(text, {});
+  EXPECT_TRUE(tokens.has_value()) << tokens.error().message;
+  return tokens ? *tokens : std::vector<TokenId>();
+}
+
+TEST(BlankSeparatedTest, WhiteSpaceEndsWordsAndIsNoToken) {
+  EXPECT_THAT(TokensOf(SmallBlankSeparatedData(), "hello he\n\t  lo\u3000\u00a0h e"),
+              ElementsAre(5, 3, 6, 5, 6, 1, 2));
+  EXPECT_THAT(TokensOf(SmallBlankSeparatedData(), " \u2028 "), ElementsAre());
+}
+
+TEST(BlankSeparatedTest, CaseIsKeptUnlessTheFileOrAnotherPretokenizerSaysOtherwise) {
+  EXPECT_THAT(TokensOf(SmallBlankSeparatedData(), "Hh"), ElementsAre(8, 1));
+  VocabularyData data = SmallBlankSeparatedData();
+  data.lowercase = true;
+  EXPECT_THAT(TokensOf(data, "HE\u00c9"), ElementsAre(5, 7));
+  VocabularyData bytes = SmallBytePairData();
+  bytes.model = "whitespace";
+  EXPECT_THAT(TokensOf(bytes, "HELLO hEllo"), ElementsAre(259, 259));
+  bytes.lowercase = false;
+  EXPECT_THAT(TokensOf(bytes, "H"), ElementsAre('H'));
+}
+
+TEST(BlankSeparatedTest, WhatIsNoTokenBecomesTheBytesThatHaveTokens) {
+  EXPECT_THAT(TokensOf(SmallBlankSeparatedData(), "\u00e8h\u20ac"), ElementsAre(9, 1));
+  EXPECT_THAT(TokensOf(SmallBlankSeparatedData(), "h\xc3 \xff"), ElementsAre(1, 9));
+}
+
+TEST(BlankSeparatedTest, PiecesAreTheTextsOfTheTokens) {
+  const auto vocabulary = MakeVocabulary(SmallBlankSeparatedData());
+  EXPECT_EQ(vocabulary->Detokenize(std::vector<TokenId>{5, 6, 7, 9}, {}), "helo\u00e9\xc3");
+}
+
+}  // namespace
+}  // namespace kvd

@@ -1,0 +1,57 @@
+#include "engine/vocabulary/hybrid_dna.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/engine/vocabulary/small_models.h"
+#include "tests/engine/vocabulary/vocabulary_case.h"
+
+namespace kvd {
+namespace {
+
+using test::SmallDnaData;
+using testing::ElementsAre;
+
+constexpr TokenId kAc = 256, kBegin = 257, kEnd = 258, kUnknownGroup = 259, kAcgtac = 260,
+                  kAaaaaa = 261, kGtaaaa = 262;
+
+std::vector<TokenId> TokensOf(const VocabularyData& data, std::string_view text) {
+  const auto vocabulary = MakeVocabulary(data);
+  const Result<std::vector<TokenId>> tokens = vocabulary->Tokenize(text, {});
+  EXPECT_TRUE(tokens.has_value()) << tokens.error().message;
+  return tokens ? *tokens : std::vector<TokenId>();
+}
+
+TEST(HybridDnaTest, BasesAreCutInSixesAndTheLastGroupIsFilled) {
+  EXPECT_THAT(TokensOf(SmallDnaData(), "ac<dna>acgtacGT</dna>ac"),
+              ElementsAre(kAc, kBegin, kAcgtac, kGtaaaa, kEnd, kAc));
+  EXPECT_THAT(TokensOf(SmallDnaData(), "<dna>A</dna><dna></dna>"),
+              ElementsAre(kBegin, kAaaaaa, kEnd, kBegin, kEnd));
+}
+
+TEST(HybridDnaTest, AGroupWithoutATokenIsUnknown) {
+  EXPECT_THAT(TokensOf(SmallDnaData(), "<dna>NNNNNN</dna>"),
+              ElementsAre(kBegin, kUnknownGroup, kEnd));
+}
+
+TEST(HybridDnaTest, ASequenceWithoutAnEndEndsWithTheText) {
+  EXPECT_THAT(TokensOf(SmallDnaData(), "<dna>ACGTAC"), ElementsAre(kBegin, kAcgtac));
+  EXPECT_THAT(TokensOf(SmallDnaData(), "<dna>"), ElementsAre(kBegin));
+}
+
+TEST(HybridDnaTest, OutsideASequenceTextIsText) {
+  EXPECT_THAT(TokensOf(SmallDnaData(), "ACG"), ElementsAre('A', 'C', 'G'));
+  VocabularyData data = SmallDnaData();
+  data.tokens[kUnknownGroup] = "<other>";
+  EXPECT_THAT(TokensOf(data, "<dna>ac"), ElementsAre('<', 'd', 'n', 'a', '>', kAc));
+}
+
+TEST(HybridDnaTest, ThePieceOfAGroupIsItsBases) {
+  const auto vocabulary = MakeVocabulary(SmallDnaData());
+  EXPECT_EQ(vocabulary->Piece(kGtaaaa, false), "GTAAAA");
+  EXPECT_EQ(vocabulary->TokenText(kGtaaaa), "GTAAAA\ue000");
+  EXPECT_EQ(vocabulary->Detokenize(std::vector{kBegin, kAcgtac, kEnd}, {}), "<dna>ACGTAC</dna>");
+}
+
+}  // namespace
+}  // namespace kvd
