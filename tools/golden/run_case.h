@@ -1,4 +1,4 @@
-// Runs golden folders and vocabulary cases on a backend and compares the results.
+// Runs golden folders and vocabulary cases on a backend, and templates, and compares the results.
 #pragma once
 
 #include <string>
@@ -22,5 +22,9 @@ void RunCase(const Case& golden, Backend& backend, Tally* tally);
 // PATH.out, and with PATH.special and PATH.pieces if they exist. Known differences from llama.cpp
 // (docs/tokenizers.md) pass, and are counted in the printed line.
 void RunVocabulary(const std::string& path, Tally* tally);
+
+// Renders FOLDER/template.jinja with the variables of each case of FOLDER/cases.json and compares the
+// text, or that both are errors; the text of raise_exception() is compared, too.
+void RunTemplate(const std::string& folder, Tally* tally);
 
 }  // namespace kvd::golden
