@@ -1,7 +1,8 @@
 // A session's queue is a candidate for a turn if its first job waits for a turn or may begin. A
 // session that gets a turn moves to the end of its uid's sessions, and its uid moves to the end of
 // all uids. A thread whose job has ended waits for a later job, so there are never more threads
-// than jobs that may have begun at a time.
+// than jobs that may have begun at a time. The first thread starts before the first job, so that
+// work is done even if no further thread can be started.
 #include "daemon/thread_workers.h"
 
 #include <sys/resource.h>
@@ -69,7 +70,10 @@ class ThreadWorkers::Thread {
 };
 
 ThreadWorkers::ThreadWorkers() : ThreadWorkers(Options{}) {}
-ThreadWorkers::ThreadWorkers(const Options& options) : options_(options) {}
+ThreadWorkers::ThreadWorkers(const Options& options) : options_(options) {
+  const MutexLock lock(mutex_);
+  (void)StartThread();
+}
 ThreadWorkers::~ThreadWorkers() { Stop(); }
 
 void ThreadWorkers::Queue(const WorkOwner& owner, RequestId request, Work work) {
@@ -92,17 +96,21 @@ bool ThreadWorkers::MayBegin(const UidQueue& uid) const {
   return uid.begun == 0 || (uid.begun < options_.begun_per_uid_max && begun_ < options_.begun_max);
 }
 
-bool ThreadWorkers::BeginOn(const std::shared_ptr<Job>& job) {
-  if (idle_.empty()) {
-    auto thread = std::make_unique<Thread>();
-    try {
-      thread->thread = std::thread([this, &own = *thread] { RunThread(own); });
-    } catch (const std::system_error&) {
-      return false;  // no thread could be started; Dispatch tries again when another job has ended
-    }
-    idle_.push_back(thread.get());
-    threads_.push_back(std::move(thread));
+bool ThreadWorkers::StartThread() {
+  auto thread = std::make_unique<Thread>();
+  try {
+    thread->thread = std::thread([this, &own = *thread] { RunThread(own); });
+  } catch (const std::system_error&) {
+    return false;
   }
+  idle_.push_back(thread.get());
+  threads_.push_back(std::move(thread));
+  return true;
+}
+
+bool ThreadWorkers::BeginOn(const std::shared_ptr<Job>& job) {
+  // If no thread can be started, Dispatch tries again when another job has ended.
+  if (idle_.empty() && !StartThread()) return false;
   Thread* const thread = idle_.back();
   idle_.pop_back();
   thread->job = job;

@@ -71,6 +71,8 @@ class ThreadWorkers final : public Workers {
   void Dispatch() KVD_REQUIRES(mutex_);
   bool GiveOneTurn() KVD_REQUIRES(mutex_);
   bool GiveTurn(UidQueue& uid, SessionQueue& session) KVD_REQUIRES(mutex_);
+  // Adds an idle thread. False: the system refused.
+  bool StartThread() KVD_REQUIRES(mutex_);
   bool BeginOn(const std::shared_ptr<Job>& job) KVD_REQUIRES(mutex_);
   void Remove(const Job& job) KVD_REQUIRES(mutex_);
   template <class Matches>
