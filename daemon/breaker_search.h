@@ -2,8 +2,8 @@
 // that contain a breaker's text, and the tokens that end with the beginning of the text, with the
 // tokens of the rest of the text (DryBreakers).
 //
-// A search goes through the vocabulary in parts, because it reads the text of every token; the parts
-// run on the engine thread between steps. BreakerCache keeps the results, so that the default
+// A search goes through the vocabulary in parts, because it reads the text of every token; the
+// parts run on the engine thread between steps. BreakerCache keeps the results, so that the default
 // breakers are searched once.
 #pragma once
 

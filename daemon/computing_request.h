@@ -118,8 +118,8 @@ class ComputingRequest {
   // Returns whether no other request may work on the same sequence (or on kNone) at the same time.
   virtual bool excludes_others() const { return true; }
   // RunAlone does work that takes at most about a millisecond and computes no tokens, such as
-  // drawing from kept logits. The scheduler calls RunAlone between two steps, in every round in which runs_alone() is
-  // true.
+  // drawing from kept logits. The scheduler calls RunAlone between two steps, in every round in
+  // which runs_alone() is true.
   virtual bool runs_alone() const { return false; }
   virtual void RunAlone(Engine&) {}
   // Returns the amount of long work that is left and is not part of a step (kDivide, kEncode,

@@ -72,8 +72,9 @@ struct GenerationState {
   TokenId last_token = 0;
   Pos last_pos{};
 
-  // With kResumeSampler: what the earlier draws have changed, without the draws of an earlier attempt
-  // of this request. For an earlier attempt that has drawn tokens: the adaptation after them.
+  // With kResumeSampler: what the earlier draws have changed, without the draws of an earlier
+  // attempt of this request. For an earlier attempt that has drawn tokens: the adaptation after
+  // them.
   std::optional<SamplerProgress> progress{};
   // The token sequences of the request's breakers; null if a search must find them first.
   std::shared_ptr<const DryBreakers> breakers{};
@@ -127,8 +128,8 @@ class GenerationRequest final : public AppendingRequest {
   bool Fill(std::size_t tokens_max, float* row, StepItem& item) override;
   void Finish(const StepItem& item, std::span<const float> row) override;
   void OnCancel() override;
-  // runs_alone returns true while DRY's breakers are searched, before the first draw of a generation
-  // without a prompt, and while the tokens of an earlier attempt are processed again.
+  // runs_alone returns true while DRY's breakers are searched, before the first draw of a
+  // generation without a prompt, and while the tokens of an earlier attempt are processed again.
   bool runs_alone() const override {
     return (breaker_search_ || resumption_ || !state_.last_logits.empty()) && !has_piece() &&
            !takes_back();

@@ -61,9 +61,9 @@ Result<DecodeResumption> ResumeDecode(const wire::Submission& submission, wire::
   return DecodeResumption{.done = kept, .lost = progress.done - kept};
 }
 
-// Sets the adaptation after the tokens that an earlier attempt has committed, from the record of its
-// last commit. `cells`: the cells up to the last token that is still there; the attempt may have
-// removed one token to compute it again.
+// Sets the adaptation after the tokens that an earlier attempt has committed, from the record of
+// its last commit. `cells`: the cells up to the last token that is still there; the attempt may
+// have removed one token to compute it again.
 void SetAdaptation(const layout::SamplerRecord& record, std::uint64_t cells,
                    GenerationState* state) {
   if (!ValidateAdaptation(record.adaptation) || !ValidateAdaptation(record.adaptation_before)) {

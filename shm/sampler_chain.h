@@ -60,8 +60,8 @@ constexpr bool HasSampler(const SamplerChain& chain, SamplerKind wanted) {
 Status ValidateChain(const SamplerChain& chain, std::string_view field);
 
 // Parses names separated by ';', such as "top_k;top_p;temperature". Upper and lower case are equal.
-// "top-k" and "topk" name top_k, and so for all names; "nucleus" is top_p, "typ" is typ_p, "temp" is
-// temperature. An empty text is an empty chain. Errors: kInvalidArgument (names the sampler).
+// "top-k" and "topk" name top_k, and so for all names; "nucleus" is top_p, "typ" is typ_p, "temp"
+// is temperature. An empty text is an empty chain. Errors: kInvalidArgument (names the sampler).
 Result<SamplerChain> ParseSamplerNames(std::string_view text);
 // Parses one letter for each sampler; kDefaultChain is "edskypmxt". Errors: kInvalidArgument.
 Result<SamplerChain> ParseSamplerLetters(std::string_view text);

@@ -15,8 +15,8 @@ namespace kvd {
 double PreferredShare(float target, const SamplerAdaptation& adaptation);
 
 // The distribution from which adaptive-p draws. A candidate of probability p has the logit
-// 5 - 10 * d^2 / (1 + d) with d = |p - preferred| / 0.3. The candidates outlive the object and do not
-// change.
+// 5 - 10 * d^2 / (1 + d) with d = |p - preferred| / 0.3. The candidates outlive the object and do
+// not change.
 class NearShares {
  public:
   // REQUIRES: candidates is not empty.

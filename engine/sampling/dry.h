@@ -2,9 +2,9 @@
 // repetition of earlier tokens.
 //
 // If the last n tokens also occur earlier, followed by a token t, then t would make a repetition of
-// n + 1 tokens. For the largest such n that is at least allowed_length, the logit of t is lowered by
-// multiplier * base^(n - allowed_length). A repetition does not reach across a breaker, and a token
-// that is a breaker by itself is not penalised.
+// n + 1 tokens. For the largest such n that is at least allowed_length, the logit of t is lowered
+// by multiplier * base^(n - allowed_length). A repetition does not reach across a breaker, and a
+// token that is a breaker by itself is not penalised.
 #pragma once
 
 #include <cstdint>

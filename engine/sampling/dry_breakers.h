@@ -1,5 +1,5 @@
-// DryBreakers: the token sequences at which DRY stops looking for repetitions, such as the tokens of
-// a line break.
+// DryBreakers: the token sequences at which DRY stops looking for repetitions, such as the tokens
+// of a line break.
 //
 // A breaker is a text. A token that contains the whole text is a breaker by itself. A token that
 // ends with the beginning of the text is the head of a breaker; its tail is the tokens of the rest

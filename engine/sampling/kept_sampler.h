@@ -3,7 +3,8 @@
 //
 // A later generation that resumes with this state has the same parameters and the same seed, and
 // continues with the next draw and the adaptation of mirostat and adaptive-p. The tokens that
-// penalties and DRY consider are not part of the state, because they are the sequence's last tokens.
+// penalties and DRY consider are not part of the state, because they are the sequence's last
+// tokens.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +30,9 @@ struct KeptSampler {
 layout::SamplerRecord RecordOf(const SamplerOptions& options, const SamplerProgress& progress);
 Result<KeptSampler> SamplerOf(const layout::SamplerRecord& record, std::uint32_t vocab_size);
 
-// The bytes have a version. DecodeSampler also reads the bytes of version 2, whose samplers have the
-// default chain, DRY's default breakers and no adaptation. Errors: kCorrupt (names the field). Extra
-// bytes are an error.
+// The bytes have a version. DecodeSampler also reads the bytes of version 2, whose samplers have
+// the default chain, DRY's default breakers and no adaptation. Errors: kCorrupt (names the field).
+// Extra bytes are an error.
 std::vector<std::byte> EncodeSampler(const KeptSampler& kept);
 Result<KeptSampler> DecodeSampler(std::span<const std::byte> bytes, std::uint32_t vocab_size);
 

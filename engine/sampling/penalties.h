@@ -1,5 +1,5 @@
-// The penalties for tokens that occurred: the repeat penalty (Keskar et al. 2019, for logits of both
-// signs as in llama.cpp), and the presence and the frequency penalty.
+// The penalties for tokens that occurred: the repeat penalty (Keskar et al. 2019, for logits of
+// both signs as in llama.cpp), and the presence and the frequency penalty.
 #pragma once
 
 #include <cstdint>

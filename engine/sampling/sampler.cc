@@ -1,6 +1,6 @@
-// Penalties and DRY at the begin of the chain change a copy of the row. The first other sampler makes
-// a list of candidates of the row, top-k without a list of all tokens; all further samplers change
-// this list. Row and list are part of the thread's working memory.
+// Penalties and DRY at the begin of the chain change a copy of the row. The first other sampler
+// makes a list of candidates of the row, top-k without a list of all tokens; all further samplers
+// change this list. Row and list are part of the thread's working memory.
 //
 // Samplers that are off are left out when the sampler is created. A temperature that is the last
 // sampler is applied by the draw.
@@ -270,8 +270,9 @@ void Sampler::PenaliseRepeated(Working& working) const {
   });
 }
 
-// A draw from the candidates' probabilities applies the temperature itself, which takes no pass over
-// the candidates; mirostat and adaptive-p need scaled logits. Mirostat has no dynamic temperature.
+// A draw from the candidates' probabilities applies the temperature itself, which takes no pass
+// over the candidates; mirostat and adaptive-p need scaled logits. Mirostat has no dynamic
+// temperature.
 void Sampler::ApplyTemperature(Working& working) const {
   const SamplingParams& params = options_.sampling;
   std::vector<Candidate>& candidates = working.candidates();

@@ -8,14 +8,14 @@
 //
 // One request owns a sampler. A sampler is not thread-safe; different samplers may run on different
 // threads. Working memory (at most 20 bytes per vocabulary entry, and 8 bytes per token of DRY's
-// window) belongs to the calling thread, and all samplers that run on the thread share it. A Sampler
-// itself is therefore small. After a thread's first sample, no memory is allocated per token, except
-// that the history and DRY's window grow with the sequence if `repeat_last` or `dry_penalty_last` is
-// -1.
+// window) belongs to the calling thread, and all samplers that run on the thread share it. A
+// Sampler itself is therefore small. After a thread's first sample, no memory is allocated per
+// token, except that the history and DRY's window grow with the sequence if `repeat_last` or
+// `dry_penalty_last` is -1.
 //
-// The same seed, logits, history and adaptation give the same tokens on every machine and with every
-// compiler, because the generator, the exponential and the logarithm are implemented here, and sums
-// are computed in a fixed order of additions.
+// The same seed, logits, history and adaptation give the same tokens on every machine and with
+// every compiler, because the generator, the exponential and the logarithm are implemented here,
+// and sums are computed in a fixed order of additions.
 #pragma once
 
 #include <array>
@@ -60,7 +60,8 @@ struct SamplerProgress {
 
 // The state that a Sampler needs, in addition to its options, to resume.
 struct SamplerState : SamplerProgress {
-  // The last accepted tokens, which penalties and DRY consider. When full, `history` is a ring buffer.
+  // The last accepted tokens, which penalties and DRY consider. When full, `history` is a ring
+  // buffer.
   std::vector<TokenId> history;
   std::uint64_t history_begin = 0;  // index in `history` of the oldest token
 };
@@ -87,9 +88,9 @@ class Sampler {
   // options().breakers are not used.
   void SetBreakers(std::shared_ptr<const DryBreakers> breakers) { breakers_ = std::move(breakers); }
 
-  // Adds a token to the history that penalties and DRY consider. The caller passes all tokens in order:
-  // those of the prompt and each sampled one (Sample does not add it). Accept has no effect if
-  // neither a penalty nor DRY is on. REQUIRES: `token` is in the vocabulary.
+  // Adds a token to the history that penalties and DRY consider. The caller passes all tokens in
+  // order: those of the prompt and each sampled one (Sample does not add it). Accept has no effect
+  // if neither a penalty nor DRY is on. REQUIRES: `token` is in the vocabulary.
   void Accept(TokenId token);
 
   // Draws a token. Errors: kNumerical (a logit is NaN or +infinity, or no allowed token has a

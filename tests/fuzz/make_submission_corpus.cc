@@ -87,6 +87,8 @@ kvd::Status WriteAll(const std::string& folder) {
   KVD_CHECK_OK(Write(folder, "_lists", seed));
   seed.payload = Generate(wire::kContinue | wire::kResumeSampler);
   KVD_CHECK_OK(Write(folder, "_continue", seed));
+  seed.payload = Generate(wire::kOwnBreakers);
+  KVD_CHECK_OK(Write(folder, "_breakers", seed));
   seed = SeedOf(wire::kRowOf<wire::DecodeArgs>);
   seed.submission.argument = static_cast<std::int64_t>(wire::LogitsWanted::kAll);
   return Write(folder, "_retried", Retried(seed, 2, 0));

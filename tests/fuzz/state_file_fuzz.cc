@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <vector>
 
 #include "base/check.h"
 #include "engine/model/model_config.h"
@@ -29,11 +30,14 @@ using namespace kvd;
 // sampler.
 void CheckSampler(std::span<const std::byte> bytes, std::uint32_t vocab_size) {
   const auto sampler = DecodeSampler(bytes, vocab_size);
-  if (!sampler) return KVD_ASSERT(!sampler.error().message.empty());
+  if (!sampler) {
+    KVD_ASSERT(!sampler.error().message.empty());
+    return;
+  }
   const std::vector<std::byte> encoded = EncodeSampler(*sampler);
   const auto again = DecodeSampler(encoded, vocab_size);
   KVD_ASSERT(again && std::ranges::equal(EncodeSampler(*again), encoded));
-  if (bytes[0] == encoded[0]) KVD_ASSERT(std::ranges::equal(encoded, bytes));
+  KVD_ASSERT(bytes[0] != encoded[0] || std::ranges::equal(encoded, bytes));
 }
 
 void Load(Engine& engine, const StateFileReader& file, std::size_t number, std::uint32_t cells) {

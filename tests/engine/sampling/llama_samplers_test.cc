@@ -178,9 +178,8 @@ std::map<TokenId, double> SharesOf(const Sampler& sampler, const std::vector<flo
   return by_token;
 }
 
-// Compares with a recorded number of candidates, the sum of (token + 1)^2 of all candidates, and the
-// probabilities of the most likely ones. A single candidate has no recorded probability before
-// llama.cpp's draw.
+// Compares with a recorded number of candidates, the sum of (token + 1)^2 of all candidates, and
+// the probabilities of the most likely ones.
 void ExpectCandidates(const std::map<TokenId, double>& shares, const std::vector<std::string>& line,
                       std::size_t count_at, std::size_t entries_at) {
   std::uint64_t id_sum = 0;
