@@ -25,7 +25,7 @@ STATEMENTS = {
     nodes.If: 'if', nodes.Macro: 'macro', nodes.FilterBlock: 'filter block', nodes.With: 'with',
     nodes.Break: 'break', nodes.Continue: 'continue', nodes.List: 'list', nodes.Tuple: 'tuple', nodes.Dict: 'dict',
     nodes.Slice: 'slice', nodes.Getattr: 'attribute', nodes.Getitem: 'subscript', nodes.NSRef: 'namespace set',
-    nodes.CondExpr: 'conditional expression', nodes.Call: 'call'}
+    nodes.CondExpr: 'conditional expression', nodes.Call: 'call', nodes.Block: 'block'}
 # What the functions below find.
 OTHERS = '''
 for|for else|for if|for recursive|for tuple|loop()|elif|else|set|set tuple|set block|set block filter

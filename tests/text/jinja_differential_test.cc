@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <iostream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,8 +20,8 @@ constexpr int kProgramCount = 50'000;
 constexpr std::size_t kShownMax = 10;
 constexpr std::int64_t kOccurrencesMin = 100;
 // Debian's interpreter, whose package python3-jinja2 is the reference.
-const std::string kPython = "/usr/bin/python3";
-const std::string kVersion = "3.1.2";
+constexpr const char* kPython = "/usr/bin/python3";
+constexpr const char* kVersion = "3.1.2";
 
 struct Programs {
   bool has_jinja = false;
@@ -52,20 +51,25 @@ std::string ShownAs(const Result<std::string>& rendered) {
 // Returns what differs, or an empty string. Where the template called raise_exception, the message
 // has to be the same; errors of the language have messages of their own.
 std::string Difference(const Result<Template>& parsed, const Dict& program) {
-  Result<std::string> rendered =
-      parsed ? parsed->Render(*program.Find("variables"), {}) : Fail(parsed.error());
+  Result<std::string> rendered = std::unexpected(Error{});
+  if (parsed) {
+    rendered = parsed->Render(*program.Find("variables"), {});
+  } else {
+    rendered = std::unexpected(parsed.error());
+  }
   const Value* const text = program.Find("text");
   bool same = false;
   if (text != nullptr) {
     same = rendered && *rendered == text->view();
   } else {
     const bool raised = program.Find("raised")->truth();
-    same = !rendered && (!raised || rendered.error().message.find(
-                                        program.Find("error")->view()) != std::string::npos);
+    same = !rendered && (!raised || rendered.error().message.find(program.Find("error")->view()) !=
+                                        std::string::npos);
   }
   if (same) return {};
-  const std::string expected = text != nullptr ? "text  " + std::string(text->view())
-                                               : "error " + std::string(program.Find("error")->view());
+  const std::string expected = text != nullptr
+                                   ? "text  " + std::string(text->view())
+                                   : "error " + std::string(program.Find("error")->view());
   return "variables: " + WriteJson(*program.Find("variables")).value_or("?") +
          "\nJinja2: " + expected + "\nhere:   " + ShownAs(rendered) + "\n";
 }
@@ -104,7 +108,8 @@ class ProgramReader {
     const std::string difference = Difference(template_, program);
     if (difference.empty()) return;
     if (static_cast<std::size_t>(programs_.difference_count++) >= kShownMax) return;
-    programs_.shown += "--- program " + std::to_string(programs_.count) + "\n" + source_ + "\n" + difference;
+    programs_.shown +=
+        "--- program " + std::to_string(programs_.count) + "\n" + source_ + "\n" + difference;
   }
 
   Programs& programs_;
@@ -114,8 +119,8 @@ class ProgramReader {
 
 Programs Run() {
   Programs programs;
-  const std::string version =
-      FirstLineOf(kPython + " -c 'import jinja2; print(jinja2.__version__)' 2>/dev/null");
+  const std::string version = FirstLineOf(
+      std::string(kPython) + " -c 'import jinja2; print(jinja2.__version__)' 2>/dev/null");
   programs.has_jinja = version == kVersion;
   if (!programs.has_jinja) return programs;
   const char* const scale = std::getenv("KVD_TEST_SCALE");
@@ -123,10 +128,10 @@ Programs Run() {
   const char* const seed = std::getenv("KVD_TEST_SEED");
   const int count = std::max(1, static_cast<int>(kProgramCount * programs.scale));
   const unsigned jobs = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
-  const std::string command =
-      kPython + " -B tests/text/jinja_programs.py --seed " + (seed == nullptr ? "1" : seed) +
-      " --count " + std::to_string(count) + " --jobs " + std::to_string(jobs) +
-      " --templates ../shared/templates";
+  const std::string command = std::string(kPython) + " -B tests/text/jinja_programs.py --seed " +
+                              (seed == nullptr ? "1" : seed) + " --count " + std::to_string(count) +
+                              " --jobs " + std::to_string(jobs) +
+                              " --templates ../shared/templates";
   std::FILE* const pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) {
     programs.problem = "popen failed: " + command;

@@ -47,8 +47,8 @@ FILTERS = [
     'default("x", true)', 'urlencode', 'wordwrap(8)', 'e|length',
 ]
 OUTPUTS = [
-    'any', 'any', 'str', 'str', 'int', 'bool', 'list', 'float', 'dict', 'strs', 'ints', 'people', 'method', 'method',
-    'rare',
+    'any', 'any', 'str', 'str', 'int', 'bool', 'list', 'float', 'dict', 'strs', 'ints', 'people',
+    'method', 'method', 'rare',
 ]
 # Statements as they are written by hand; `$` and `@` as in a production.
 FIXED = [
@@ -131,14 +131,33 @@ FIXED = [
     '{% for v in missing %}{{ v }}{% else %}undefined is empty{% endfor %}',
     '{{ "a" if missing else "b" }}{{ missing == none }}{{ missing ~ 1 }}',
     '{{ point.at|default(@any) }}',
+    '{% set ns = namespace(a=@int) %}{{ ns }}{% macro printed() %}{% endmacro %}{{ printed }}',
+    '{% set größe = @int %}{{ größe + 1 }}', '{% autoescape false %}{{ @str }}{% endautoescape %}',
+    '{% set b = @str %}{% block first %}{{ b }}{{ @any }}{% endblock %}',
+    '{% block second %}{% set n = 1 %}{{ n }}{% endblock second %}{{ n }}',
+    ('{% for i in @ints %}{% block third scoped %}{{ i }}{% endblock %}{% endfor %}'
+     '{{ self.third() }}'),
+    '{% for i in @ints %}{% block fourth %}{{ i is defined }}{% endblock %}{% endfor %}',
+    '{% macro spare(caller=none) %}{{ caller }}{% endmacro %}{{ spare() }}',
+    '{% set saved = loop %}{{ saved }}',
+    ('{% for a in @ints %}{% for b in @strs %}{{ loop.index }}{% endfor %}{{ loop.index }}'
+     '{% endfor %}'),
+    ('{% for a in @ints %}{% set outer = loop %}{% for b in @strs %}{{ outer.index }}'
+     '{{ loop.last }}{% endfor %}{% endfor %}'),
+    '{% filter indent(2, first=true) %}{{ @str }}\nline{% endfilter %}',
+    '{{ @str|replace("a", "b")|upper|trim }}{{ 1e22 }}',
 ]
 # Statements that fail, most of them only if they are executed.
 FAILING = [
-    '{{ missing.attribute }}', '{{ missing + 1 }}', '{{ missing() }}', '{{ d.nope.nope }}',
-    '{{ nothing.at.all|default(@any) }}', '{{ @any is defined if flag else 1 }}',
-    '{{ @any|nofilter }}', '{{ @any is notest }}', '{{ d.update({"a": 1}) }}',
-    '{{ nums.append(1) }}', '{{ s.__class__ }}', '{{ (s ~ 1)._private }}', '{{ -@str }}',
-    '{{ @int / 0 }}', '{{ @int % 0 }}', '{{ @dict[[1]] }}', '{{ @ints < @str }}',
+    '{% for i in [1] %}{% set loop = 2 %}{% endfor %}', '{% break %}',
+    '{% set point.name = @str %}', '{% block first %}{% endblock %}{% block first %}{% endblock %}',
+    '{% endfor %}', '{% if %}{% endif %}', '{{ missing.attribute }}', '{{ missing.role|default(@str) }}', '{{ absent.a.b }}',
+    '{% for v in missing.content %}{% endfor %}', '{% if missing.flag %}{% endif %}', '{{ missing + 1 }}',
+    '{{ missing() }}', '{{ d.nope.nope }}', '{{ nothing.at.all|default(@any) }}',
+    '{{ @any is defined if flag else 1 }}', '{{ @any|nofilter }}', '{{ @any is notest }}',
+    '{{ d.update({"a": 1}) }}', '{{ nums.append(1) }}', '{{ s.__class__ }}',
+    '{{ (s ~ 1)._private }}', '{{ -@str }}', '{{ @int / 0 }}', '{{ @int % 0 }}', '{{ @dict[[1]] }}',
+    '{{ @ints < @str }}',
 ]
 
 
