@@ -81,8 +81,8 @@ class Writer:
         except MemoryError:
             raise
         except Exception as error:
-            message = str(error)
-            return {'error': message[:1000], 'raised': isinstance(error, jinja_environment.Raised)}
+            raised = isinstance(error, jinja_environment.Raised)
+            return {'error': str(error)[:None if raised else 1000], 'raised': raised}
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         if unsupported(text):
