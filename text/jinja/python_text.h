@@ -1,0 +1,34 @@
+// Values as Python's str() and repr() write them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "text/jinja/interpreter.h"
+#include "text/value.h"
+
+namespace kvd::jinja {
+
+// The name of the value's class: "str", "NoneType".
+std::string_view TypeName(const Value& value);
+// The value's type as messages about undefined values name it: "dict object", "None".
+std::string DescribeType(const Value& value);
+
+// Each appends to `text` and counts its work. Errors: kNoSpace.
+Status AppendStr(Interpreter& interpreter, const Value& value, std::string* text);
+Status AppendRepr(Interpreter& interpreter, const Value& value, std::string* text);
+Status AppendRepr(Interpreter& interpreter, const Dict& dict, std::string* text);
+
+Result<std::string> Str(Interpreter& interpreter, const Value& value);
+Result<std::string> Repr(Interpreter& interpreter, const Value& value);
+// str(value) as a value; markup stays markup.
+Result<Value> StrValue(Interpreter& interpreter, const Value& value);
+
+// repr() of a string. `is_ascii_only`: other characters are escaped, as by ascii().
+std::string QuoteString(std::string_view text, bool is_ascii_only = false);
+
+// Replaces & < > ' " by HTML's entities.
+std::string EscapeHtml(std::string_view text);
+
+}  // namespace kvd::jinja

@@ -1,0 +1,89 @@
+#include "text/jinja/range_object.h"
+
+#include "text/jinja/interpreter.h"
+#include "text/jinja/operators.h"
+
+namespace kvd::jinja {
+namespace {
+
+class RangeIterator : public Iterator {
+ public:
+  // Yields the items at first, first + stride, ... before `end`.
+  RangeIterator(const RangeObject* range, std::int64_t first, std::int64_t stride)
+      : range_(*range), next_(first), stride_(stride) {}
+  Result<std::optional<Value>> Next() override {
+    if (next_ < 0 || next_ >= range_.count()) return std::optional<Value>();
+    const Value item = range_.At(next_);
+    next_ += stride_;
+    return std::optional(item);
+  }
+
+ private:
+  const RangeObject& range_;
+  std::int64_t next_;
+  const std::int64_t stride_;
+};
+
+}  // namespace
+
+Result<Value> MakeRange(Interpreter& interpreter, std::int64_t start, std::int64_t stop,
+                        std::int64_t step) {
+  if (step == 0) return Fail(Code::kInvalidArgument, "range() arg 3 must not be zero");
+  const bool is_empty = step > 0 ? start >= stop : start <= stop;
+  std::uint64_t count = 0;
+  if (!is_empty) {
+    const auto low = static_cast<std::uint64_t>(step > 0 ? start : stop);
+    const auto high = static_cast<std::uint64_t>(step > 0 ? stop : start);
+    const std::uint64_t stride = step > 0 ? static_cast<std::uint64_t>(step)
+                                          : std::uint64_t{0} - static_cast<std::uint64_t>(step);
+    count = (high - low - 1) / stride + 1;
+  }
+  if (count > static_cast<std::uint64_t>(RangeObject::kItemsMax)) {
+    return Fail(Code::kInvalidArgument, "range too big: at most ", RangeObject::kItemsMax,
+                " items");
+  }
+  return interpreter.Make<RangeObject>(start, stop, step, static_cast<std::int64_t>(count));
+}
+
+Result<Value> RangeObject::AttributeNamed(Interpreter&, std::string_view name) {
+  if (name == "start") return Value::Int(start_);
+  if (name == "stop") return Value::Int(stop_);
+  if (name == "step") return Value::Int(step_);
+  return Value();
+}
+
+Result<Value> RangeObject::ItemAt(Interpreter&, const Value& index) {
+  if (!index.is_integral()) return Value();
+  std::int64_t at = index.integer();
+  if (at < 0) at += count_;
+  return at < 0 || at >= count_ ? Value() : At(at);
+}
+
+Result<Value> RangeObject::SliceAt(Interpreter& interpreter, const Value& start, const Value& stop,
+                                   const Value& step) {
+  KVD_TRY(const SliceRange slice, FindSlice(count_, start, stop, step));
+  std::int64_t stride = 0, end = 0;
+  const std::int64_t first = start_ + slice.start * step_;
+  if (__builtin_mul_overflow(slice.step, step_, &stride) ||
+      __builtin_mul_overflow(slice.count, stride, &end) ||
+      __builtin_add_overflow(first, end, &end)) {
+    return Fail(Code::kUnsupported, "an integer exceeds 64 bits");
+  }
+  return MakeRange(interpreter, first, end, stride);
+}
+
+Result<IteratorPtr> RangeObject::Iterate(Interpreter&) {
+  return std::make_unique<RangeIterator>(this, 0, 1);
+}
+
+Result<IteratorPtr> RangeObject::Reverse(Interpreter&) {
+  return std::make_unique<RangeIterator>(this, count_ - 1, -1);
+}
+
+Status RangeObject::Represent(Interpreter&, std::string* text) {
+  text->append(step_ == 1 ? Concat("range(", start_, ", ", stop_, ")")
+                          : Concat("range(", start_, ", ", stop_, ", ", step_, ")"));
+  return {};
+}
+
+}  // namespace kvd::jinja

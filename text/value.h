@@ -1,0 +1,190 @@
+// Value: a value of JSON or of a template's language, with the semantics of Python's values.
+//
+// A Value is immutable and cheap to copy: strings, lists, tuples and dicts are shared payloads.
+// Values may be copied and read on several threads at once. An Object is an exception: it belongs to
+// the render that made it, and a Value with an Object must not outlive that render. Destroying a
+// Value takes constant stack, however deeply the value is nested.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kvd {
+
+class Dict;
+class Value;
+
+// A string in UTF-8. `code_points` is the string's length as Python counts it.
+struct Text {
+  std::string bytes;
+  std::size_t code_points = 0;
+  bool is_safe = false;  // markup: escaping leaves it unchanged
+
+  bool is_ascii() const { return code_points == bytes.size(); }
+};
+
+// The items of a list or a tuple.
+struct Sequence {
+  std::vector<Value> items;
+  std::uint32_t nesting = 1;           // levels of lists, tuples and dicts; a list of numbers has 1
+  std::uint64_t node_count = 1;        // values inside, each as often as it is reached
+  std::optional<std::size_t> hash;     // of a tuple; none if an item cannot be hashed
+  bool is_group = false;               // a tuple of the filter groupby
+
+  Sequence() = default;
+  ~Sequence();
+  Sequence(const Sequence&) = delete;
+  Sequence& operator=(const Sequence&) = delete;
+};
+
+// Why a value is undefined. The message is that of Jinja2.
+struct UndefinedReason {
+  enum class Kind : std::uint8_t { kName, kAttribute, kItem, kHint };
+  Kind kind = Kind::kName;
+  std::string text;    // the name, the attribute, the item as Python's repr(), or the message
+  std::string object;  // "dict object"; only with kAttribute and kItem
+
+  std::string Message() const;
+};
+
+// An object with behaviour: a function, a namespace, an iterator. The interpreter of a language
+// derives its objects from this class, owns them and outlives every Value with them.
+class Object {
+ public:
+  virtual ~Object() = default;
+  virtual std::string_view type_name() const = 0;  // Python's name of the type
+};
+
+class Value {
+ public:
+  enum class Kind : std::uint8_t {
+    kUndefined,
+    kNone,
+    kBool,
+    kInt,
+    kFloat,
+    kString,
+    kList,
+    kTuple,
+    kDict,
+    kObject,
+  };
+
+  Value() = default;  // missing: undefined, without a reason
+  static Value Undefined(UndefinedReason reason);
+  static Value None();
+  static Value Bool(bool truth);
+  static Value Int(std::int64_t number);
+  static Value Float(double number);
+  static Value String(std::string bytes, bool is_safe = false);
+  static Value List(std::vector<Value> items);
+  static Value Tuple(std::vector<Value> items, bool is_group = false);
+  static Value Of(Dict dict);
+  static Value Of(Object& object);
+
+  Kind kind() const { return kind_; }
+  bool is_undefined() const { return kind_ == Kind::kUndefined; }
+  bool is_missing() const { return kind_ == Kind::kUndefined && payload_ == nullptr; }
+  bool is_none() const { return kind_ == Kind::kNone; }
+  bool is_bool() const { return kind_ == Kind::kBool; }
+  bool is_int() const { return kind_ == Kind::kInt; }
+  bool is_float() const { return kind_ == Kind::kFloat; }
+  bool is_string() const { return kind_ == Kind::kString; }
+  bool is_list() const { return kind_ == Kind::kList; }
+  bool is_tuple() const { return kind_ == Kind::kTuple; }
+  bool is_sequence() const { return is_list() || is_tuple(); }
+  bool is_dict() const { return kind_ == Kind::kDict; }
+  bool is_object() const { return kind_ == Kind::kObject; }
+  // A bool is a number, as in Python.
+  bool is_integral() const { return is_int() || is_bool(); }
+  bool is_number() const { return is_integral() || is_float(); }
+  bool is_safe_string() const { return is_string() && text().is_safe; }
+
+  // REQUIRES, for each: the kind of its name.
+  bool truth() const { return scalar_.truth; }
+  double real() const { return scalar_.real; }
+  const Text& text() const { return *static_cast<const Text*>(payload_.get()); }
+  std::string_view view() const { return text().bytes; }
+  const Sequence& sequence() const { return *static_cast<const Sequence*>(payload_.get()); }
+  const std::vector<Value>& items() const { return sequence().items; }
+  const Dict& dict() const { return *static_cast<const Dict*>(payload_.get()); }
+  Object& object() const { return *scalar_.object; }
+  const UndefinedReason* reason() const {
+    return static_cast<const UndefinedReason*>(payload_.get());
+  }
+  // REQUIRES: is_integral(), is_number().
+  std::int64_t integer() const { return is_bool() ? std::int64_t{truth()} : scalar_.integer; }
+  double number() const { return is_float() ? real() : static_cast<double>(integer()); }
+
+  // Levels of lists, tuples and dicts; 0 for other values.
+  std::uint32_t nesting() const;
+  // The number of values that a walk through this value visits.
+  std::uint64_t node_count() const;
+  // Returns whether both values have the same payload or are the same scalar (Python's `is`).
+  bool IsSameAs(const Value& other) const;
+  // Returns none for a list, a dict and what contains one (Python: unhashable).
+  std::optional<std::size_t> Hash() const;
+
+ private:
+  friend class Dict;
+
+  Kind kind_ = Kind::kUndefined;
+  union {
+    bool truth;
+    std::int64_t integer;
+    double real;
+    Object* object;
+  } scalar_ = {.integer = 0};
+  std::shared_ptr<const void> payload_;
+};
+
+// Python's ==. An int equals a float of the same number, a list never equals a tuple, and undefined
+// values are equal. The work is bounded by the smaller node_count().
+bool Equal(const Value& a, const Value& b);
+
+// A mapping from hashable values to values, in the order of insertion.
+class Dict {
+ public:
+  using Item = std::pair<Value, Value>;
+
+  Dict() = default;
+  ~Dict();
+  Dict(const Dict&) = default;
+  Dict(Dict&&) = default;
+  Dict& operator=(const Dict&) = default;
+  Dict& operator=(Dict&&) = default;
+
+  const std::vector<Item>& items() const { return items_; }
+  std::size_t size() const { return items_.size(); }
+  bool empty() const { return items_.empty(); }
+  std::uint32_t nesting() const { return nesting_; }
+  std::uint64_t node_count() const { return node_count_; }
+
+  // Returns null if the key is absent. A key that cannot be hashed is absent.
+  const Value* Find(const Value& key) const;
+  const Value* Find(std::string_view key) const;
+  // Replaces the value of an equal key, which keeps its place, or appends the item. Returns false,
+  // and does nothing, if the key cannot be hashed.
+  bool Set(Value key, Value value);
+  void Set(std::string_view key, Value value);
+
+ private:
+  static constexpr std::size_t kFewItems = 8;  // found without an index
+
+  std::size_t IndexOf(const Value& key, std::size_t hash) const;
+  void Reindex();
+
+  std::vector<Item> items_;
+  std::vector<std::size_t> hashes_;   // of the keys
+  std::vector<std::uint32_t> slots_;  // 1 + index of an item, 0: free; empty with few items
+  std::uint32_t nesting_ = 1;
+  std::uint64_t node_count_ = 1;
+};
+
+}  // namespace kvd
