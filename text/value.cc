@@ -63,8 +63,8 @@ std::size_t HashOfFloat(double number) {
   return std::hash<double>{}(number);
 }
 
-std::shared_ptr<Sequence> MakeSequence(std::vector<Value> items) {
-  auto sequence = std::make_shared<Sequence>();
+std::shared_ptr<ItemList> MakeItemList(std::vector<Value> items) {
+  auto sequence = std::make_shared<ItemList>();
   for (const Value& item : items) {
     sequence->nesting = std::max(sequence->nesting, item.nesting() + 1);
     sequence->node_count = AddSaturating(sequence->node_count, item.node_count());
@@ -107,7 +107,7 @@ std::string UndefinedReason::Message() const {
   return text;
 }
 
-Sequence::~Sequence() {
+ItemList::~ItemList() {
   if (nesting == 1) return;
   DestroyAll([this](const auto& take) {
     for (Value& item : items) take(std::move(item));
@@ -158,14 +158,14 @@ Value Value::String(std::string bytes, bool is_safe) {
 Value Value::List(std::vector<Value> items) {
   Value value;
   value.kind_ = Kind::kList;
-  value.payload_ = MakeSequence(std::move(items));
+  value.payload_ = MakeItemList(std::move(items));
   return value;
 }
 
 Value Value::Tuple(std::vector<Value> items, bool is_group) {
   Value value;
   value.kind_ = Kind::kTuple;
-  const std::shared_ptr<Sequence> sequence = MakeSequence(std::move(items));
+  const std::shared_ptr<ItemList> sequence = MakeItemList(std::move(items));
   sequence->is_group = is_group;
   sequence->hash = sequence->items.size();
   for (const Value& item : sequence->items) {

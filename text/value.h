@@ -30,17 +30,17 @@ struct Text {
 };
 
 // The items of a list or a tuple.
-struct Sequence {
+struct ItemList {
   std::vector<Value> items;
   std::uint32_t nesting = 1;           // levels of lists, tuples and dicts; a list of numbers has 1
   std::uint64_t node_count = 1;        // values inside, each as often as it is reached
   std::optional<std::size_t> hash;     // of a tuple; none if an item cannot be hashed
   bool is_group = false;               // a tuple of the filter groupby
 
-  Sequence() = default;
-  ~Sequence();
-  Sequence(const Sequence&) = delete;
-  Sequence& operator=(const Sequence&) = delete;
+  ItemList() = default;
+  ~ItemList();
+  ItemList(const ItemList&) = delete;
+  ItemList& operator=(const ItemList&) = delete;
 };
 
 // Why a value is undefined. The message is that of Jinja2.
@@ -111,7 +111,7 @@ class Value {
   double real() const { return scalar_.real; }
   const Text& text() const { return *static_cast<const Text*>(payload_.get()); }
   std::string_view view() const { return text().bytes; }
-  const Sequence& sequence() const { return *static_cast<const Sequence*>(payload_.get()); }
+  const ItemList& sequence() const { return *static_cast<const ItemList*>(payload_.get()); }
   const std::vector<Value>& items() const { return sequence().items; }
   const Dict& dict() const { return *static_cast<const Dict*>(payload_.get()); }
   Object& object() const { return *scalar_.object; }

@@ -177,7 +177,7 @@ class Writer {
     EscapeUnit(0xdc00 + ((code_point - 0x10000) & 0x3ff));
   }
   void EscapeUnit(std::uint32_t unit) {
-    std::array<char, 8> digits;
+    std::array<char, 16> digits;
     std::snprintf(digits.data(), digits.size(), "\\u%04x", static_cast<unsigned>(unit));
     text_ += digits.data();
   }

@@ -206,7 +206,7 @@ Result<FormatSpec> ParseFormatSpec(std::string_view text) {
   }
   spec.is_alternate = Take(&text, '#');
   if (text.starts_with('0') && !has_align) {
-    spec.fill = "0";
+    spec.fill.assign(1, '0');
     spec.align = '=';
     text.remove_prefix(1);
   } else if (text.starts_with('0')) {

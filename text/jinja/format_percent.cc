@@ -172,7 +172,7 @@ class PercentFormatter {
 
   Status AppendNumber(const Value& value, FormatSpec spec, bool is_zero) {
     if (is_zero) {
-      spec.fill = "0";
+      spec.fill.assign(1, '0');
       spec.align = '=';
     }
     if (std::string_view("eEfFgG").find(spec.type) != std::string_view::npos) {
