@@ -9,7 +9,7 @@ STRING_METHODS = '''
 upper lower strip lstrip rstrip split rsplit splitlines startswith endswith replace find rfind index rindex count
 join title capitalize swapcase casefold zfill center ljust rjust isdigit isalpha isalnum isspace isupper islower
 istitle isnumeric isdecimal isidentifier isascii isprintable partition rpartition removeprefix removesuffix
-expandtabs format format_map'''.split()
+expandtabs format'''.split()
 OTHER_METHODS = ['get', 'items', 'keys', 'values', 'copy']
 LOOP = '''
 index index0 revindex revindex0 first last length cycle depth depth0 previtem nextitem changed'''.split()

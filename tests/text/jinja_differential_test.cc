@@ -133,7 +133,7 @@ class ProgramReader {
   Result<Template> template_ = Fail(Code::kInvalidArgument, "no template");
 };
 
-Programs Run() {
+Programs RunPrograms() {
   Programs programs;
   const std::string version = FirstLineOf(
       std::string(kPython) + " -c 'import jinja2; print(jinja2.__version__)' 2>/dev/null");
@@ -163,7 +163,7 @@ Programs Run() {
 
 class JinjaDifferentialTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { programs_ = new Programs(Run()); }
+  static void SetUpTestSuite() { programs_ = new Programs(RunPrograms()); }
   static void TearDownTestSuite() {
     delete programs_;
     programs_ = nullptr;

@@ -87,7 +87,7 @@ str: '%5s|%-5s|%x'|format(@lit, @lit, @nz) | '%s %%' % @int | '%s and %s' % (@st
 str: '%r'|format(@str) | '{} {}'.format(@any, @str) | '{0}{1}{0}'.format(@int, @str)
 str: '{a}-{b}'.format(a=@str, b=@int) | '{:>8}|{:<8}|{:^8}'.format(@lit, @lit, @lit)
 str: '{:05d} {:.3f}'.format(@int, @float) | '{a[0]} {b.name}'.format(a=@words_fixed, b=@person)
-str: '{{}} {!r}'.format(@str) | '{a} {b}'.format_map({'a': @int, 'b': @str})
+str: '{{}} {!r}'.format(@str)
 str: @str if @bool else @str | @str if @bool | $str or @str | $person.name | $person['name']
 str: $person.info.city | $conf.name | $conf['name'] | $dict.get('name', @str)
 str: $dict['name'] | $dict.name | $conf.inner.deep.value | $conf['inner']['deep']
@@ -241,7 +241,6 @@ method: $str.isdigit() | $str.isalnum() | $str.ljust(@width, '_') | $str.isascii
 method: $str.rsplit(@lit1, @count)
 method: $str.rjust(@width) | $str.splitlines() | $str.rfind(@lit2) | $str.find(@lit2)
 method: ($str ~ 'zz').rindex('zz') | ('b' ~ $str).index('b') | $str.count(@lit2)
-method: '{a}{b}'.format_map({'a': @any, 'b': @str})
 method: @words_fixed.index('b') | $strs.count('x') | $dict.copy() | $ints.copy() | $lit1.join($strs)
 method: $str.startswith(@lit) | $str.endswith(@lit) | $str.lstrip(@chars) | $str.rstrip(@chars)
 rare: $str is lower | $str is upper | $int is ne @nz | $int is lt 5 | $int is le(@int)

@@ -135,8 +135,7 @@ FIXED = [
     '{% set größe = @int %}{{ größe + 1 }}', '{% autoescape false %}{{ @str }}{% endautoescape %}',
     '{% set b = @str %}{% block first %}{{ b }}{{ @any }}{% endblock %}',
     '{% block second %}{% set n = 1 %}{{ n }}{% endblock second %}{{ n }}',
-    ('{% for i in @ints %}{% block third scoped %}{{ i }}{% endblock %}{% endfor %}'
-     '{{ self.third() }}'),
+    '{% for i in @ints %}{% block third scoped %}{{ i }}{% endblock %}{% endfor %}',
     '{% for i in @ints %}{% block fourth %}{{ i is defined }}{% endblock %}{% endfor %}',
     '{% macro spare(caller=none) %}{{ caller }}{% endmacro %}{{ spare() }}',
     '{% set saved = loop %}{{ saved }}',
