@@ -10,11 +10,11 @@ namespace kvd {
 namespace {
 
 // Python writes an exponent if the decimal point is further away from the first digit than this.
-constexpr int kPointMin = -3;
-constexpr int kPointMax = 16;
+constexpr std::int64_t kPointMin = -3;
+constexpr std::int64_t kPointMax = 16;
 
-std::string ExponentText(int exponent) {
-  const int size = std::abs(exponent);
+std::string ExponentText(std::int64_t exponent) {
+  const std::int64_t size = std::abs(exponent);
   return std::string(exponent < 0 ? "e-" : "e+") + (size < 10 ? "0" : "") + std::to_string(size);
 }
 
@@ -35,16 +35,18 @@ std::string FloatText(double number) {
   const std::size_t exponent_at = text.find('e');
   std::string digits(1, text[0]);
   if (exponent_at > 2) digits += text.substr(2, exponent_at - 2);
-  const int exponent = std::atoi(text.data() + exponent_at + 1);
-  const int point = exponent + 1;  // digits before the decimal point
+  const std::int64_t exponent = ParseInteger(text.substr(exponent_at + 1)).value_or(0);
+  const std::int64_t point = exponent + 1;  // digits before the decimal point
   if (point < kPointMin || point > kPointMax) {
     result += digits[0];
     if (digits.size() > 1) result.append(".").append(digits, 1);
     return result + ExponentText(exponent);
   }
-  if (point <= 0) return result + "0." + std::string(static_cast<std::size_t>(-point), '0') + digits;
+  if (point <= 0)
+    return result + "0." + std::string(static_cast<std::size_t>(-point), '0') + digits;
   const auto whole = static_cast<std::size_t>(point);
-  if (digits.size() <= whole) return result + digits + std::string(whole - digits.size(), '0') + ".0";
+  if (digits.size() <= whole)
+    return result + digits + std::string(whole - digits.size(), '0') + ".0";
   return result + digits.substr(0, whole) + "." + digits.substr(whole);
 }
 

@@ -1,5 +1,5 @@
-// Boost.JSON's push parser calls a handler for each part of the text; the handler builds values on a
-// stack of unfinished containers. Numbers are read again from their text, because the push parser
+// Boost.JSON's push parser calls a handler for each part of the text; the handler builds values on
+// a stack of unfinished containers. Numbers are read again from their text, because the push parser
 // does not round a float correctly and turns a large integer into a float.
 #include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
@@ -126,7 +126,8 @@ Result<Value> ParseJson(std::string_view text, const JsonLimits& limits) {
     const std::size_t read = parser.write_some(false, text.data(), text.size(), code);
     if (!code && read < text.size()) code = boost::json::error::extra_data;
     if (!code) return parser.handler().TakeRoot();
-    const Code kind = code == boost::json::error::too_deep ? Code::kNoSpace : Code::kInvalidArgument;
+    const Code kind =
+        code == boost::json::error::too_deep ? Code::kNoSpace : Code::kInvalidArgument;
     const std::string& problem = parser.handler().problem();
     return Fail(kind, PlaceOf(text, read), problem.empty() ? code.message() : problem);
   } catch (const std::bad_alloc&) {

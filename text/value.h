@@ -1,8 +1,8 @@
 // Value: a value of JSON or of a template's language, with the semantics of Python's values.
 //
 // A Value is immutable and cheap to copy: strings, lists, tuples and dicts are shared payloads.
-// Values may be copied and read on several threads at once. An Object is an exception: it belongs to
-// the render that made it, and a Value with an Object must not outlive that render. Destroying a
+// Values may be copied and read on several threads at once. An Object is an exception: it belongs
+// to the render that made it, and a Value with an Object must not outlive that render. Destroying a
 // Value takes constant stack, however deeply the value is nested.
 #pragma once
 
@@ -32,10 +32,10 @@ struct Text {
 // The items of a list or a tuple.
 struct ItemList {
   std::vector<Value> items;
-  std::uint32_t nesting = 1;           // levels of lists, tuples and dicts; a list of numbers has 1
-  std::uint64_t node_count = 1;        // values inside, each as often as it is reached
-  std::optional<std::size_t> hash;     // of a tuple; none if an item cannot be hashed
-  bool is_group = false;               // a tuple of the filter groupby
+  std::uint32_t nesting = 1;        // levels of lists, tuples and dicts; a list of numbers has 1
+  std::uint64_t node_count = 1;     // values inside, each as often as it is reached
+  std::optional<std::size_t> hash;  // of a tuple; none if an item cannot be hashed
+  bool is_group = false;            // a tuple of the filter groupby
 
   ItemList() = default;
   ~ItemList();

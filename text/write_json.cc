@@ -130,8 +130,7 @@ class Writer {
         KVD_CHECK_OK(Write(key));
         text_ += '"';
         return {};
-      default:
-        return Fail(Code::kInvalidArgument, "keys must be str, int, float, bool or None");
+      default: return Fail(Code::kInvalidArgument, "keys must be str, int, float, bool or None");
     }
   }
 
@@ -154,7 +153,8 @@ class Writer {
   std::size_t PlainBytes(std::string_view bytes) const {
     const auto is_special = [this](char byte) {
       const auto code = static_cast<unsigned char>(byte);
-      return code < 0x20 || byte == '"' || byte == '\\' || (style_.escape_non_ascii && code >= 0x7f);
+      return code < 0x20 || byte == '"' || byte == '\\' ||
+             (style_.escape_non_ascii && code >= 0x7f);
     };
     return static_cast<std::size_t>(std::ranges::find_if(bytes, is_special) - bytes.begin());
   }

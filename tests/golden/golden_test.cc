@@ -1,9 +1,11 @@
 // Runs kvd-golden on every golden folder and vocabulary, with every kernel table of this machine:
 // in process, through a daemon, and with --deterministic.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
@@ -187,6 +189,40 @@ TEST(GoldenToolTest, EveryVocabularyPasses) {
   if (!fs::exists("../shared/vocab")) GTEST_SKIP() << "../shared/vocab is not here";
   const Outcome outcome = RunGolden("../shared/vocab");
   EXPECT_EQ(outcome.status, 0) << outcome.text;
+}
+
+TEST(GoldenToolTest, EveryTemplatePasses) {
+  if (!fs::exists("../shared/templates")) GTEST_SKIP() << "../shared/templates is not here";
+  const Outcome outcome = RunGolden("../shared/templates");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_NE(outcome.text.find(" passed, 0 failed"), std::string::npos) << outcome.text;
+  std::size_t folders = 0;
+  for (const auto& entry : fs::directory_iterator("../shared/templates")) {
+    if (!entry.is_directory()) continue;
+    ++folders;
+    EXPECT_NE(outcome.text.find(entry.path().string() + ": "), std::string::npos)
+        << entry.path() << " was not run";
+  }
+  EXPECT_GT(folders, 0u);
+}
+
+TEST(GoldenToolTest, AWrongTemplateIsReportedWithItsFirstDifference) {
+  const fs::path folder =
+      fs::temp_directory_path() / ("kvd-template-" + std::to_string(::getpid()));
+  fs::create_directory(folder);
+  std::ofstream(folder / "template.jinja") << "{{ raise_exception('no') if x else 'abc' }}";
+  std::ofstream(folder / "cases.json")
+      << R"([{"name": "same", "variables": {}, "text": "abc"},)"
+      << R"( {"name": "other", "variables": {}, "text": "abd"},)"
+      << R"( {"name": "raised", "variables": {"x": 1}, "error": "no"},)"
+      << R"( {"name": "raises", "variables": {"x": 1}, "error": "yes"}])";
+  const Outcome outcome = RunGolden(folder);
+  fs::remove_all(folder);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.text.find("other: byte 2: got \"abc\", expected \"abd\""), std::string::npos)
+      << outcome.text;
+  EXPECT_NE(outcome.text.find("raises: error 'no', expected 'yes'"), std::string::npos);
+  EXPECT_NE(outcome.text.find("2 passed, 2 failed"), std::string::npos);
 }
 
 TEST(GoldenToolTest, AFolderWithoutAnythingOrMissingFails) {

@@ -20,9 +20,8 @@ void AttributePath::Add(std::string_view dotted) {
   while (true) {
     const std::size_t end = std::min(dotted.find('.'), dotted.size());
     const std::string_view part = dotted.substr(0, end);
-    const bool is_number = !part.empty() && std::ranges::all_of(part, [](char c) {
-      return c >= '0' && c <= '9';
-    });
+    const bool is_number =
+        !part.empty() && std::ranges::all_of(part, [](char c) { return c >= '0' && c <= '9'; });
     parts_.push_back(is_number ? Value::Int(ParseInteger(part).value_or(INT64_MAX))
                                : Value::String(std::string(part)));
     if (end == dotted.size()) return;
@@ -47,8 +46,7 @@ std::vector<AttributePath> AttributePath::Several(const Value& attribute) {
   }
 }
 
-Result<Value> AttributePath::Of(Interpreter& interpreter, Value item,
-                                const Value& fallback) const {
+Result<Value> AttributePath::Of(Interpreter& interpreter, Value item, const Value& fallback) const {
   for (const Value& part : parts_) {
     KVD_TRY(item, interpreter.GetItem(item, part));
     if (item.is_undefined() && !fallback.is_missing() && !fallback.is_none()) item = fallback;

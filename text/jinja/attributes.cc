@@ -1,6 +1,6 @@
 // The attributes and items of values. As in Jinja2's immutable sandbox, object.name prefers an
-// attribute (a method) and object["name"] an item; a method that changes its object is found, and is
-// undefined in a way that names the reason.
+// attribute (a method) and object["name"] an item; a method that changes its object is found, and
+// is undefined in a way that names the reason.
 #include <utility>
 
 #include "text/characters.h"
@@ -29,7 +29,8 @@ Result<Value> ItemOfSequence(Interpreter& interpreter, const Value& object, cons
   const auto offset = static_cast<std::size_t>(at);
   if (!object.is_string()) return object.items()[offset];
   const Text& text = object.text();
-  if (text.is_ascii()) return interpreter.budget().String(text.bytes.substr(offset, 1), text.is_safe);
+  if (text.is_ascii())
+    return interpreter.budget().String(text.bytes.substr(offset, 1), text.is_safe);
   KVD_CHECK_OK(interpreter.budget().Step(1 + text.bytes.size() / 64));
   const std::string_view rest = std::string_view(text.bytes).substr(OffsetOf(text.bytes, offset));
   return interpreter.budget().String(std::string(rest.substr(0, CharacterBytes(rest))),
@@ -59,11 +60,10 @@ Result<Value> Interpreter::FindAttribute(const Value& object, std::string_view n
   if (name.starts_with('_')) return Value();
   if (const BuiltinRow* method = FindMethod(object, name)) {
     if (!IsUnsafe(*method)) return Make<BoundMethod>(object, *method);
-    return Value::Undefined(
-        {.kind = UndefinedReason::Kind::kHint,
-         .text = Concat("access to attribute '", name, "' of '", TypeName(object),
-                        "' object is unsafe."),
-         .object = {}});
+    return Value::Undefined({.kind = UndefinedReason::Kind::kHint,
+                             .text = Concat("access to attribute '", name, "' of '",
+                                            TypeName(object), "' object is unsafe."),
+                             .object = {}});
   }
   if (object.is_object()) return ScriptOf(object).AttributeNamed(*this, name);
   if (object.is_tuple() && object.sequence().is_group) {

@@ -27,7 +27,8 @@ Status Budget::TooManyBytes() const {
 }
 
 Status Budget::TooMuchOutput() const {
-  return Fail(Code::kNoSpace, "the template writes more than ", options_.output_bytes_max, " bytes");
+  return Fail(Code::kNoSpace, "the template writes more than ", options_.output_bytes_max,
+              " bytes");
 }
 
 Status Budget::TooDeep() const {

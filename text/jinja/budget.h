@@ -1,5 +1,5 @@
-// Counts what a render uses and refuses what exceeds the limits. Every value that a render makes with
-// a size that the template decides is made here.
+// Counts what a render uses and refuses what exceeds the limits. Every value that a render makes
+// with a size that the template decides is made here.
 #pragma once
 
 #include <cstdint>

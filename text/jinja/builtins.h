@@ -20,8 +20,8 @@ struct Arguments {
   std::vector<std::pair<Value, Value>> named;  // each name is a string
 };
 
-// One call of a builtin: the value that it is applied to, and its arguments, bound to the parameters
-// of its row. An argument that is absent is missing (Value::is_missing()).
+// One call of a builtin: the value that it is applied to, and its arguments, bound to the
+// parameters of its row. An argument that is absent is missing (Value::is_missing()).
 struct Invocation {
   static constexpr std::size_t kParametersMax = 6;
 
@@ -55,8 +55,8 @@ const BuiltinRow* FindTest(std::string_view name);
 const BuiltinRow* FindGlobal(std::string_view name);
 const BuiltinRow* FindMethod(const Value& receiver, std::string_view name);
 
-// Binds arguments.arguments to the parameters of `row`. Errors: kInvalidArgument: too many or too few
-// arguments, or one that the function does not have.
+// Binds arguments.arguments to the parameters of `row`. Errors: kInvalidArgument: too many or too
+// few arguments, or one that the function does not have.
 Status BindArguments(const BuiltinRow& row, Invocation* invocation);
 
 }  // namespace kvd::jinja

@@ -190,9 +190,8 @@ Result<Value> Interpreter::CallMacro(const MacroObject& macro, Arguments argumen
   if (function.takes_caller && !has_caller) {
     caller = TakeNamed(&arguments, "caller");
     if (caller.is_missing() || caller.is_none()) {
-      caller = Value::Undefined({.kind = UndefinedReason::Kind::kHint,
-                                 .text = "No caller defined",
-                                 .object = {}});
+      caller = Value::Undefined(
+          {.kind = UndefinedReason::Kind::kHint, .text = "No caller defined", .object = {}});
     }
   }
   Value named;
@@ -230,10 +229,10 @@ Result<Value> Interpreter::CallMacro(const MacroObject& macro, Arguments argumen
         KVD_TRY(Value value, Evaluate(*function.defaults[i - required]));
         SlotAt(parameter.slot) = std::move(value);
       } else {
-        SlotAt(parameter.slot) = Value::Undefined(
-            {.kind = UndefinedReason::Kind::kHint,
-             .text = Concat("parameter '", parameter.name, "' was not provided"),
-             .object = {}});
+        SlotAt(parameter.slot) =
+            Value::Undefined({.kind = UndefinedReason::Kind::kHint,
+                              .text = Concat("parameter '", parameter.name, "' was not provided"),
+                              .object = {}});
       }
     }
     KVD_TRY([[maybe_unused]] const Flow flow, Execute(function.body));

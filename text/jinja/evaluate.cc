@@ -22,7 +22,8 @@ Result<Value> Interpreter::Evaluate(const Expression& expression) {
   }
   const Budget::Level level(&budget_);
   const Status depth = level.Check();
-  Result<Value> value = depth ? EvaluateKind(expression) : Fail(depth.error().code, depth.error().message);
+  Result<Value> value =
+      depth ? EvaluateKind(expression) : Fail(depth.error().code, depth.error().message);
   if (!value && !is_located_) return Locate(std::move(value.error()), expression.place);
   return value;
 }
@@ -63,8 +64,7 @@ Result<Value> Interpreter::EvaluateKind(const Expression& expression) {
 Result<Value> Interpreter::EvaluateName(const Name& name) {
   const Value& value = SlotAt(name.slot);
   if (!value.is_missing()) return value;
-  return Value::Undefined(
-      {.kind = UndefinedReason::Kind::kName, .text = name.name, .object = {}});
+  return Value::Undefined({.kind = UndefinedReason::Kind::kName, .text = name.name, .object = {}});
 }
 
 Result<Value> Interpreter::EvaluateItems(const Expression& expression) {
@@ -150,8 +150,9 @@ Result<Value> Interpreter::EvaluateConditional(const Conditional& conditional) {
   if (is_true) return Evaluate(*conditional.then);
   if (conditional.otherwise != nullptr) return Evaluate(*conditional.otherwise);
   return Value::Undefined({.kind = UndefinedReason::Kind::kHint,
-                           .text = "the inline if-expression evaluated to false and no else section "
-                                   "was defined.",
+                           .text =
+                               "the inline if-expression evaluated to false and no else section "
+                               "was defined.",
                            .object = {}});
 }
 
@@ -199,8 +200,7 @@ Result<Value> Interpreter::SliceString(const Value& object, const SliceRange& ra
   if (count == 0) return budget_.String("", text.is_safe);
   if (range.step == 1) {
     if (text.is_ascii()) return budget_.String(text.bytes.substr(start, count), text.is_safe);
-    const std::string_view rest =
-        std::string_view(text.bytes).substr(OffsetOf(text.bytes, start));
+    const std::string_view rest = std::string_view(text.bytes).substr(OffsetOf(text.bytes, start));
     return budget_.String(std::string(rest.substr(0, OffsetOf(rest, count))), text.is_safe);
   }
   const std::vector<std::uint32_t> characters = CodePointsOf(text.bytes);

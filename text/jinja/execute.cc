@@ -1,7 +1,7 @@
 #include <utility>
 
-#include "text/jinja/interpreter.h"
 #include "text/jinja/bound_method.h"
+#include "text/jinja/interpreter.h"
 #include "text/jinja/iteration.h"
 #include "text/jinja/loop_object.h"
 #include "text/jinja/macro_object.h"
@@ -368,7 +368,8 @@ Status Interpreter::ExecuteBlock(const Block& block) {
   const std::shared_ptr<Activation> caller = std::exchange(activation_, std::move(inner));
   if (block.is_scoped) block_variables_.push_back(&visible);
   const Status entered = Enter(block.scope);
-  const Result<Flow> flow = entered ? Execute(block.body) : Result<Flow>(std::unexpected(entered.error()));
+  const Result<Flow> flow =
+      entered ? Execute(block.body) : Result<Flow>(std::unexpected(entered.error()));
   if (block.is_scoped) block_variables_.pop_back();
   activation_ = caller;
   if (!flow) return std::unexpected(flow.error());

@@ -1,5 +1,5 @@
-// Wraps lines as Python's textwrap does: a line is cut into chunks (words, white space, parts of words
-// that end with a hyphen), and chunks are put into lines as long as they fit.
+// Wraps lines as Python's textwrap does: a line is cut into chunks (words, white space, parts of
+// words that end with a hyphen), and chunks are put into lines as long as they fit.
 #include <algorithm>
 #include <utility>
 
@@ -20,13 +20,11 @@ bool IsWrapSpace(std::uint32_t c) { return c == ' ' || (c >= 0x09 && c <= 0x0d);
 bool IsWordCharacter(std::uint32_t c) {
   return c == '_' || IsIn(CharacterClass::kAlpha, c) || IsIn(CharacterClass::kNumeric, c);
 }
-bool IsLetter(std::uint32_t c) {
-  return IsWordCharacter(c) && !IsIn(CharacterClass::kDecimal, c);
-}
+bool IsLetter(std::uint32_t c) { return IsWordCharacter(c) && !IsIn(CharacterClass::kDecimal, c); }
 bool IsWordPunctuation(std::uint32_t c) {
   return IsWordCharacter(c) ||
-         (c < 0x80 && std::string_view("!\"'&.,?").find(static_cast<char>(c)) !=
-                          std::string_view::npos);
+         (c < 0x80 &&
+          std::string_view("!\"'&.,?").find(static_cast<char>(c)) != std::string_view::npos);
 }
 
 // Finds the ends of chunks in one line.
@@ -55,15 +53,15 @@ class Chunker {
   std::size_t DashEnd(std::size_t at) const {
     std::size_t end = at;
     while (IsHyphen(end)) ++end;
-    const bool is_dash = end >= at + 2 && at > 0 && Is(at - 1, IsWordPunctuation) &&
-                         Is(end, IsWordCharacter);
+    const bool is_dash =
+        end >= at + 2 && at > 0 && Is(at - 1, IsWordPunctuation) && Is(end, IsWordCharacter);
     return is_dash ? end : at;
   }
   // Whether a word may be divided behind the hyphen at `at`.
   bool DividesWord(std::size_t at) const {
     if (!IsHyphen(at) || at < 2 || !Is(at - 1, IsLetter)) return false;
-    const bool follows = Is(at - 2, IsLetter) ||
-                         (at >= 3 && IsHyphen(at - 2) && Is(at - 3, IsLetter));
+    const bool follows =
+        Is(at - 2, IsLetter) || (at >= 3 && IsHyphen(at - 2) && Is(at - 3, IsLetter));
     if (!follows || !Is(at + 1, IsLetter)) return false;
     return Is(at + 2, IsLetter) || (IsHyphen(at + 2) && Is(at + 3, IsLetter));
   }
@@ -90,7 +88,8 @@ class Chunker {
 };
 
 bool IsSpace(const Characters& chunk) {
-  return std::ranges::all_of(chunk, [](std::uint32_t c) { return IsIn(CharacterClass::kSpace, c); });
+  return std::ranges::all_of(chunk,
+                             [](std::uint32_t c) { return IsIn(CharacterClass::kSpace, c); });
 }
 
 struct WrapStyle {

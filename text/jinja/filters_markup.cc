@@ -64,8 +64,7 @@ std::string WithoutParts(std::string_view text, std::string_view begin, std::str
   std::string rest;
   while (true) {
     const std::size_t from = text.find(begin);
-    const std::size_t to =
-        from == std::string_view::npos ? from : text.find(end, from);
+    const std::size_t to = from == std::string_view::npos ? from : text.find(end, from);
     if (to == std::string_view::npos) return rest.append(text);
     rest.append(text.substr(0, from));
     text.remove_prefix(to + end.size());
@@ -84,7 +83,8 @@ std::string Quoted(std::string_view text, bool is_query) {
       quoted += '+';
     } else {
       std::array<char, 4> hex;
-      std::snprintf(hex.data(), hex.size(), "%%%02X", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      std::snprintf(hex.data(), hex.size(), "%%%02X",
+                    static_cast<unsigned>(static_cast<unsigned char>(c)));
       quoted += hex.data();
     }
   }
@@ -127,8 +127,8 @@ Result<Value> WithSortedKeys(Interpreter& interpreter, const Value& value) {
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     if (!status) return false;
     const Value &left = items[a].first, &right = items[b].first;
-    const bool is_comparable = (left.is_number() && right.is_number()) ||
-                               (left.kind() == right.kind() && !left.is_none());
+    const bool is_comparable =
+        (left.is_number() && right.is_number()) || (left.kind() == right.kind() && !left.is_none());
     if (!is_comparable) return TypeName(left) < TypeName(right);
     const Result<bool> is_less = IsLess(interpreter, left, right);
     if (!is_less) status = std::unexpected(is_less.error());
@@ -189,9 +189,9 @@ Result<Value> FilterSafe(Invocation& call) {
 Result<Value> FilterPprint(Invocation& call) {
   KVD_TRY(const Value sorted, WithSortedKeys(call.interpreter, call.subject));
   KVD_TRY(std::string text, Repr(call.interpreter, sorted));
-  if (CodePointsOf(text).size() > kPprintWidth && sorted.nesting() + (sorted.is_string() ? 1 : 0) > 0) {
-    return Fail(Code::kUnsupported, "pprint: the value is longer than ", kPprintWidth,
-                " columns");
+  if (CodePointsOf(text).size() > kPprintWidth &&
+      sorted.nesting() + (sorted.is_string() ? 1 : 0) > 0) {
+    return Fail(Code::kUnsupported, "pprint: the value is longer than ", kPprintWidth, " columns");
   }
   return call.interpreter.budget().String(std::move(text));
 }
@@ -269,8 +269,8 @@ Result<Value> FilterXmlAttr(Invocation& call) {
       return Fail(Code::kInvalidArgument, "expected string, got '", TypeName(key), "'");
     }
     if (key.view().find_first_of(" \t\n\r\f\v/>=") != std::string_view::npos) {
-      return Fail(Code::kInvalidArgument, "invalid character in attribute name: ",
-                  QuoteString(key.view()));
+      return Fail(Code::kInvalidArgument,
+                  "invalid character in attribute name: ", QuoteString(key.view()));
     }
     KVD_TRY(const std::string content, Str(call.interpreter, value));
     if (!text.empty()) text += ' ';

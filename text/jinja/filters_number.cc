@@ -28,8 +28,8 @@ bool IsAlphanumeric(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// The text of a number without white space around it and with ASCII digits; none if an underscore is
-// not between two digits.
+// The text of a number without white space around it and with ASCII digits; none if an underscore
+// is not between two digits.
 std::optional<std::string> PlainNumber(std::string_view text) {
   std::string plain;
   bool was_digit = false, was_underscore = false;
@@ -86,9 +86,9 @@ Result<std::optional<std::int64_t>> IntegerFromText(std::string_view text, std::
                                              : 99;
     return value < base;
   };
-  if (digits.empty() || !std::ranges::all_of(digits, is_digit)) return std::optional<std::int64_t>();
-  const std::optional<std::int64_t> number =
-      ParseInteger(sign + digits, static_cast<int>(base));
+  if (digits.empty() || !std::ranges::all_of(digits, is_digit))
+    return std::optional<std::int64_t>();
+  const std::optional<std::int64_t> number = ParseInteger(sign + digits, static_cast<int>(base));
   if (!number) return FailTooLarge();
   return number;
 }
@@ -128,8 +128,8 @@ double RoundToTens(double number, std::int64_t digits) {
   // The text is exact, so the dropped digits decide; a tie goes to the even digit.
   std::string kept = text.substr(0, point - dropped);
   const std::string rest = text.substr(point - dropped, dropped) + text.substr(point + 1);
-  const bool is_above_tie = rest[0] > '5' || (rest[0] == '5' && rest.find_first_not_of('0', 1) !=
-                                                                    std::string::npos);
+  const bool is_above_tie =
+      rest[0] > '5' || (rest[0] == '5' && rest.find_first_not_of('0', 1) != std::string::npos);
   const bool is_tie = rest[0] == '5' && !is_above_tie;
   if (kept.empty()) kept = "0";
   double whole = ParseFloat(kept).value_or(0);
@@ -166,8 +166,8 @@ Result<Value> RoundDirected(Invocation& call, std::int64_t digits, bool is_up) {
   if (!call.subject.is_number()) {
     return Fail(Code::kInvalidArgument, "must be real number, not ", TypeName(call.subject));
   }
-  KVD_TRY(const Value factor, Calculate(call.interpreter, BinaryOperator::kPower, Value::Int(10),
-                                        Value::Int(digits)));
+  KVD_TRY(const Value factor,
+          Calculate(call.interpreter, BinaryOperator::kPower, Value::Int(10), Value::Int(digits)));
   KVD_TRY(const Value scaled,
           Calculate(call.interpreter, BinaryOperator::kMultiply, call.subject, factor));
   Value whole = scaled;
@@ -223,8 +223,9 @@ Result<Value> FilterFloat(Invocation& call) {
 
 Result<Value> FilterRound(Invocation& call) {
   const bool has_method = call.Has(1);
-  const std::string_view method =
-      !has_method ? "common" : call[1].is_string() ? call[1].view() : std::string_view();
+  const std::string_view method = !has_method           ? "common"
+                                  : call[1].is_string() ? call[1].view()
+                                                        : std::string_view();
   if (method != "common" && method != "ceil" && method != "floor") {
     return Fail(Code::kInvalidArgument, "method must be common, ceil or floor");
   }
@@ -241,8 +242,7 @@ Result<Value> FilterRound(Invocation& call) {
   if (method != "common") return RoundDirected(call, digits, method == "ceil");
   if (value.is_integral()) return RoundInteger(value.integer(), digits);
   if (value.is_float()) return Value::Float(RoundFloat(value.real(), digits));
-  return Fail(Code::kInvalidArgument, "type ", TypeName(value),
-              " doesn't define __round__ method");
+  return Fail(Code::kInvalidArgument, "type ", TypeName(value), " doesn't define __round__ method");
 }
 
 Result<Value> FilterFileSizeFormat(Invocation& call) {
@@ -268,9 +268,8 @@ Result<Value> FilterFileSizeFormat(Invocation& call) {
     if (*bytes < unit) break;
   }
   index = std::min(index, kPrefixes.size() - 1);
-  const std::string prefix =
-      is_binary ? std::string(1, index == 0 ? 'K' : kPrefixes[index]) + "iB"
-                : std::string(1, kPrefixes[index]) + "B";
+  const std::string prefix = is_binary ? std::string(1, index == 0 ? 'K' : kPrefixes[index]) + "iB"
+                                       : std::string(1, kPrefixes[index]) + "B";
   return Value::String(FloatDigits(base * *bytes / unit, 'f', 1, false) + " " + prefix);
 }
 

@@ -23,8 +23,8 @@ Status SortByKey(Interpreter& interpreter, std::vector<Keyed>* items, bool is_re
   Status status;
   std::ranges::stable_sort(*items, [&](const Keyed& a, const Keyed& b) {
     if (!status) return false;
-    const Result<bool> is_less = is_reversed ? IsLess(interpreter, b.key, a.key)
-                                             : IsLess(interpreter, a.key, b.key);
+    const Result<bool> is_less =
+        is_reversed ? IsLess(interpreter, b.key, a.key) : IsLess(interpreter, a.key, b.key);
     if (!is_less) status = std::unexpected(is_less.error());
     return is_less.value_or(false);
   });
@@ -50,10 +50,10 @@ Result<Value> FindExtreme(Invocation& call, bool is_max) {
     KVD_TRY(Value key, path.Of(call.interpreter, *item));
     if (!is_case_sensitive) key = IgnoreCase(key);
     if (best) {
-      KVD_TRY(const bool is_better, Compare(call.interpreter,
-                                            is_max ? ComparisonOperator::kGreater
-                                                   : ComparisonOperator::kLess,
-                                            key, best->key));
+      KVD_TRY(const bool is_better,
+              Compare(call.interpreter,
+                      is_max ? ComparisonOperator::kGreater : ComparisonOperator::kLess, key,
+                      best->key));
       if (!is_better) continue;
     }
     best = Keyed{.key = std::move(key), .value = std::move(*item)};
@@ -68,7 +68,9 @@ Result<Value> FindExtreme(Invocation& call, bool is_max) {
 class UniqueIterator : public Iterator {
  public:
   UniqueIterator(Interpreter* interpreter, Value source, AttributePath path, bool is_case_sensitive)
-      : interpreter_(*interpreter), source_(std::move(source)), path_(std::move(path)),
+      : interpreter_(*interpreter),
+        source_(std::move(source)),
+        path_(std::move(path)),
         is_case_sensitive_(is_case_sensitive) {}
 
   Result<std::optional<Value>> Next() override {
@@ -105,7 +107,7 @@ class UniqueIterator : public Iterator {
 Result<Value> FilterDictSort(Invocation& call) {
   KVD_TRY(const bool is_case_sensitive, BoolArgument(call, 0, false));
   KVD_TRY(const bool is_reversed, BoolArgument(call, 2, false));
-  const std::string_view by = !call.Has(1)        ? "key"
+  const std::string_view by = !call.Has(1)          ? "key"
                               : call[1].is_string() ? call[1].view()
                                                     : std::string_view();
   if (by != "key" && by != "value") {
@@ -149,9 +151,9 @@ Result<Value> FilterMax(Invocation& call) { return FindExtreme(call, true); }
 
 Result<Value> FilterUnique(Invocation& call) {
   KVD_TRY(const bool is_case_sensitive, BoolArgument(call, 0, false));
-  return MakeGenerator(call.interpreter, std::make_unique<UniqueIterator>(
-                                             &call.interpreter, call.subject,
-                                             AttributePath(call[1]), is_case_sensitive));
+  return MakeGenerator(call.interpreter,
+                       std::make_unique<UniqueIterator>(&call.interpreter, call.subject,
+                                                        AttributePath(call[1]), is_case_sensitive));
 }
 
 Result<Value> FilterGroupBy(Invocation& call) {
@@ -169,8 +171,7 @@ Result<Value> FilterGroupBy(Invocation& call) {
     std::vector<Value> group;
     std::size_t end = begin;
     for (; end < items.size(); ++end) {
-      KVD_TRY(const bool is_same,
-              AreEqual(call.interpreter, items[begin].key, items[end].key));
+      KVD_TRY(const bool is_same, AreEqual(call.interpreter, items[begin].key, items[end].key));
       if (!is_same) break;
       group.push_back(items[end].value);
     }

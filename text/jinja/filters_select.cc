@@ -1,5 +1,5 @@
-// map, select, reject, selectattr and rejectattr: generators, which apply a filter or a test when an
-// item is asked for.
+// map, select, reject, selectattr and rejectattr: generators, which apply a filter or a test when
+// an item is asked for.
 #include <functional>
 #include <utility>
 
@@ -23,7 +23,9 @@ class ApplyIterator : public Iterator {
   enum class Yields : std::uint8_t { kResult, kItemIfTrue, kItemIfFalse };
 
   ApplyIterator(Interpreter* interpreter, Value source, Prepare prepare, Yields yields)
-      : interpreter_(*interpreter), source_(std::move(source)), prepare_(std::move(prepare)),
+      : interpreter_(*interpreter),
+        source_(std::move(source)),
+        prepare_(std::move(prepare)),
         yields_(yields) {}
 
   Result<std::optional<Value>> Next() override {
@@ -63,10 +65,10 @@ class ApplyIterator : public Iterator {
   bool is_done_ = false;
 };
 
-// The filter or test with the name `arguments.positional[index]`, applied with the arguments after it.
+// The filter or test with the name `arguments.positional[index]`, applied with the arguments after
+// it.
 Result<Apply> ApplyNamed(Interpreter* interpreter, const Arguments& arguments, std::size_t index,
-                         std::string_view kind,
-                         const BuiltinRow* (*find)(std::string_view)) {
+                         std::string_view kind, const BuiltinRow* (*find)(std::string_view)) {
   const Value& name = arguments.positional[index];
   const BuiltinRow* row = name.is_string() ? find(name.view()) : nullptr;
   if (row == nullptr) {
@@ -128,11 +130,10 @@ Result<Value> Select(Invocation& call, bool takes_attribute, bool rejects) {
   auto prepare = [interpreter, arguments = call.arguments, takes_attribute] {
     return PrepareSelect(interpreter, arguments, takes_attribute);
   };
-  return MakeGenerator(call.interpreter,
-                       std::make_unique<ApplyIterator>(
-                           interpreter, call.subject, std::move(prepare),
-                           rejects ? ApplyIterator::Yields::kItemIfFalse
-                                   : ApplyIterator::Yields::kItemIfTrue));
+  return MakeGenerator(call.interpreter, std::make_unique<ApplyIterator>(
+                                             interpreter, call.subject, std::move(prepare),
+                                             rejects ? ApplyIterator::Yields::kItemIfFalse
+                                                     : ApplyIterator::Yields::kItemIfTrue));
 }
 
 }  // namespace

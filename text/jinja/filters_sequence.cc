@@ -21,7 +21,9 @@ Value Hint(const char* text) {
 class BatchIterator : public Iterator {
  public:
   BatchIterator(Interpreter* interpreter, IteratorPtr source, std::int64_t count, Value fill)
-      : interpreter_(*interpreter), source_(std::move(source)), count_(count),
+      : interpreter_(*interpreter),
+        source_(std::move(source)),
+        count_(count),
         fill_(std::move(fill)) {}
 
   Result<std::optional<Value>> Next() override {
@@ -84,7 +86,9 @@ class ItemsIterator : public Iterator {
 class SliceIterator : public Iterator {
  public:
   SliceIterator(Interpreter* interpreter, Value value, Value count, Value fill)
-      : interpreter_(*interpreter), value_(std::move(value)), count_value_(std::move(count)),
+      : interpreter_(*interpreter),
+        value_(std::move(value)),
+        count_value_(std::move(count)),
         fill_(std::move(fill)) {}
 
   Result<std::optional<Value>> Next() override {
@@ -136,9 +140,8 @@ Result<Value> FilterAttr(Invocation& call) {
 Result<Value> FilterBatch(Invocation& call) {
   KVD_TRY(IteratorPtr source, IterateOver(call.interpreter, call.subject));
   const std::int64_t count = call[0].is_integral() ? call[0].integer() : -1;
-  return MakeGenerator(call.interpreter,
-                       std::make_unique<BatchIterator>(&call.interpreter, std::move(source), count,
-                                                       call[1]));
+  return MakeGenerator(call.interpreter, std::make_unique<BatchIterator>(
+                                             &call.interpreter, std::move(source), count, call[1]));
 }
 
 Result<Value> FilterDefault(Invocation& call) {
@@ -197,8 +200,7 @@ Result<Value> FilterJoin(Invocation& call) {
 Result<Value> FilterLength(Invocation& call) {
   KVD_TRY(const std::optional<std::int64_t> length, LengthOf(call.subject));
   if (length) return Value::Int(*length);
-  return Fail(Code::kInvalidArgument, "object of type '", TypeName(call.subject),
-              "' has no len()");
+  return Fail(Code::kInvalidArgument, "object of type '", TypeName(call.subject), "' has no len()");
 }
 
 Result<Value> FilterList(Invocation& call) {
@@ -215,7 +217,7 @@ Result<Value> FilterReverse(Invocation& call) {
   }
   KVD_TRY(IteratorPtr iterator, ReverseOver(call.interpreter, value));
   if (iterator != nullptr) {
-    const std::string_view name = value.is_list() ? "list_reverseiterator"
+    const std::string_view name = value.is_list()   ? "list_reverseiterator"
                                   : value.is_dict() ? "dict_reversekeyiterator"
                                                     : "reversed";
     return MakeGenerator(call.interpreter, std::move(iterator), name);

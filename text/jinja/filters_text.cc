@@ -166,8 +166,8 @@ Result<Value> FilterWordCount(Invocation& call) {
   std::int64_t count = 0;
   bool is_in_word = false;
   for (const std::uint32_t c : CodePointsOf(call.subject.view())) {
-    const bool is_word = c == '_' || IsIn(CharacterClass::kAlpha, c) ||
-                         IsIn(CharacterClass::kNumeric, c);
+    const bool is_word =
+        c == '_' || IsIn(CharacterClass::kAlpha, c) || IsIn(CharacterClass::kNumeric, c);
     if (is_word && !is_in_word) ++count;
     is_in_word = is_word;
   }

@@ -11,7 +11,7 @@
 namespace kvd::jinja {
 namespace {
 
-constexpr int kFormatNestingMax = 2;  // a field inside the specification of a field
+constexpr int kFormatNestingMax = 3;  // fields inside the specification of a field
 
 // One field: {name.attribute[item]!conversion:specification}.
 struct Field {
@@ -98,8 +98,9 @@ class BraceFormatter {
     return field;
   }
 
-  Result<Value> FirstValue(std::string_view name) {
-    if (name.empty()) {
+  // The value that the name of a field begins with. `is_whole`: the field has no other name.
+  Result<Value> FirstValue(std::string_view name, bool is_whole) {
+    if (name.empty() && is_whole) {
       if (is_numbered_) {
         return Fail(Code::kInvalidArgument,
                     "cannot switch from manual field specification to automatic field numbering");
@@ -108,7 +109,7 @@ class BraceFormatter {
       return PositionalValue(next_++);
     }
     const bool is_number =
-        std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+        !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
     if (is_number) {
       if (is_automatic_) {
         return Fail(Code::kInvalidArgument,
@@ -134,13 +135,14 @@ class BraceFormatter {
   // The value of "name.attribute[item]".
   Result<Value> FindValue(std::string_view name) {
     const std::size_t first = std::min(name.find_first_of(".["), name.size());
-    KVD_TRY(Value value, FirstValue(name.substr(0, first)));
+    KVD_TRY(Value value, FirstValue(name.substr(0, first), first == name.size()));
     name.remove_prefix(first);
     while (!name.empty()) {
       if (name[0] == '.') {
         const std::size_t end = std::min(name.find_first_of(".[", 1), name.size());
         if (end == 1) return Fail(Code::kInvalidArgument, "empty attribute in format string");
-        KVD_TRY(value, interpreter_.GetAttribute(value, Value::String(std::string(name.substr(1, end - 1)))));
+        KVD_TRY(value, interpreter_.GetAttribute(
+                           value, Value::String(std::string(name.substr(1, end - 1)))));
         name.remove_prefix(end);
         continue;
       }
@@ -150,8 +152,7 @@ class BraceFormatter {
       }
       const std::string_view item = name.substr(1, end - 1);
       if (item.empty()) return Fail(Code::kInvalidArgument, "empty attribute in format string");
-      const bool is_number =
-          std::ranges::all_of(item, [](char c) { return c >= '0' && c <= '9'; });
+      const bool is_number = std::ranges::all_of(item, [](char c) { return c >= '0' && c <= '9'; });
       const Value index = is_number ? Value::Int(ParseInteger(item).value_or(INT64_MAX))
                                     : Value::String(std::string(item));
       KVD_TRY(value, interpreter_.GetItem(value, index));

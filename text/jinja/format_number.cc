@@ -102,7 +102,8 @@ Result<std::string> FormatString(Interpreter& interpreter, const Value& value,
     return Fail(Code::kInvalidArgument, "the format does not fit a string");
   }
   std::string_view text = value.view();
-  if (spec.precision) text = text.substr(0, OffsetOf(text, static_cast<std::size_t>(*spec.precision)));
+  if (spec.precision)
+    text = text.substr(0, OffsetOf(text, static_cast<std::size_t>(*spec.precision)));
   FormatSpec padding = spec;
   if (padding.align == 0) padding.align = '<';
   return PadNumber(interpreter, {.sign = "", .digits = "", .rest = std::string(text)}, padding, 3);
@@ -146,7 +147,8 @@ Result<std::string> FormatInteger(Interpreter& interpreter, std::int64_t number,
 Result<std::string> FormatFloat(Interpreter& interpreter, double number, const FormatSpec& spec) {
   const bool is_percent = spec.type == '%';
   const bool is_plain = spec.type == 0;
-  if (!is_plain && !is_percent && std::string_view("eEfFgGn").find(spec.type) == std::string_view::npos) {
+  if (!is_plain && !is_percent &&
+      std::string_view("eEfFgGn").find(spec.type) == std::string_view::npos) {
     return Fail(Code::kInvalidArgument, "unknown format code '", spec.type,
                 "' for object of type 'float'");
   }
@@ -191,8 +193,10 @@ Result<std::string> FormatFloat(Interpreter& interpreter, double number, const F
 Result<FormatSpec> ParseFormatSpec(std::string_view text) {
   FormatSpec spec;
   const std::size_t fill_bytes = text.empty() ? 0 : CharacterBytes(text);
+  bool has_fill = false;
   if (text.size() > fill_bytes && fill_bytes > 0 && IsAlign(text[fill_bytes])) {
     spec.fill = text.substr(0, fill_bytes);
+    has_fill = true;
     spec.align = text[fill_bytes];
     text.remove_prefix(fill_bytes + 1);
   } else if (!text.empty() && IsAlign(text[0])) {
@@ -205,12 +209,9 @@ Result<FormatSpec> ParseFormatSpec(std::string_view text) {
     text.remove_prefix(1);
   }
   spec.is_alternate = Take(&text, '#');
-  if (text.starts_with('0') && !has_align) {
+  if (!has_fill && Take(&text, '0')) {
     spec.fill.assign(1, '0');
-    spec.align = '=';
-    text.remove_prefix(1);
-  } else if (text.starts_with('0')) {
-    text.remove_prefix(1);
+    spec.is_zero_padded = !has_align;
   }
   KVD_TRY(const std::optional<std::int64_t> width, TakeNumber(&text));
   spec.width = width.value_or(0);
@@ -240,8 +241,7 @@ std::string IntegerDigits(std::int64_t number, unsigned base) {
 }
 
 std::string FloatDigits(double number, char type, std::int64_t precision, bool is_alternate) {
-  const std::string format =
-      std::string("%") + (is_alternate ? "#" : "") + ".*" + type;
+  const std::string format = std::string("%") + (is_alternate ? "#" : "") + ".*" + type;
   const int digits = static_cast<int>(std::min(precision, kPrecisionMax));
   const int bytes = std::snprintf(nullptr, 0, format.c_str(), digits, number);
   std::string text(static_cast<std::size_t>(bytes) + 1, '\0');
@@ -257,7 +257,7 @@ Result<std::string> FormatValue(Interpreter& interpreter, const Value& value,
   }
   if (value.is_string()) return FormatString(interpreter, value, spec);
   FormatSpec number_spec = spec;
-  if (number_spec.align == 0) number_spec.align = '>';
+  if (number_spec.align == 0) number_spec.align = spec.is_zero_padded ? '=' : '>';
   if (value.is_float()) return FormatFloat(interpreter, value.real(), number_spec);
   if (!value.is_integral()) {
     return Fail(Code::kInvalidArgument, "unsupported format string passed to ", TypeName(value),

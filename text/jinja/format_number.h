@@ -16,6 +16,7 @@ namespace kvd::jinja {
 struct FormatSpec {
   std::string fill = " ";
   char align = 0;  // '<', '>', '=', '^', or 0 for the default of the type
+  bool is_zero_padded = false;
   char sign = '-';
   bool is_alternate = false;
   std::int64_t width = 0;

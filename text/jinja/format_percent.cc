@@ -15,7 +15,9 @@ namespace {
 class PercentFormatter {
  public:
   PercentFormatter(Interpreter* interpreter, const Value& format, const Value& values)
-      : interpreter_(*interpreter), values_(values), is_safe_(format.is_safe_string()),
+      : interpreter_(*interpreter),
+        values_(values),
+        is_safe_(format.is_safe_string()),
         rest_(format.view()) {}
 
   Result<std::string> Run() {
@@ -28,13 +30,19 @@ class PercentFormatter {
       KVD_CHECK_OK(ReadDirective());
       KVD_CHECK_OK(interpreter_.budget().CheckRoom(text_.size()));
     }
-    if (!values_.is_dict() && !is_mapped_ && used_ < ValueCount()) {
+    if (!AllowsUnused() && used_ < ValueCount()) {
       return Fail(Code::kInvalidArgument, "not all arguments converted during string formatting");
     }
     return std::move(text_);
   }
 
  private:
+  // Python allows unused values if the value could be a mapping, which it asks by whether it has
+  // items.
+  bool AllowsUnused() const {
+    return values_.is_dict() || values_.is_list() || values_.is_undefined() ||
+           (values_.is_object() && ScriptOf(values_).has_items());
+  }
   std::size_t ValueCount() const { return values_.is_tuple() ? values_.items().size() : 1; }
 
   Result<Value> NextValue() {
@@ -217,9 +225,11 @@ class PercentFormatter {
         (digits.find_first_of("+- ") == 0 ? 1u : 0u) + (spec.is_alternate && !is_decimal ? 2u : 0u);
     const auto wanted = static_cast<std::size_t>(digits_min) + prefix;
     if (digits.size() < wanted) digits.insert(prefix, wanted - digits.size(), '0');
-    FormatSpec padding{.fill = spec.fill, .align = spec.align, .sign = '-', .is_alternate = false,
-                       .width = spec.width, .grouping = 0, .precision = {}, .type = 's'};
-    if (padding.align == '=') padding.align = '>';
+    FormatSpec padding;
+    padding.fill = spec.fill;
+    padding.align = spec.align == '=' ? '>' : spec.align;
+    padding.width = spec.width;
+    padding.type = 's';
     return AppendFormatted(Value::String(std::move(digits)), padding);
   }
 

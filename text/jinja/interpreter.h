@@ -1,8 +1,9 @@
 // Executes a syntax tree: one Interpreter per render, on one thread.
 //
-// execute.cc has the statements, evaluate.cc the expressions, call.cc calls and macros. Filters, tests,
-// methods and functions are builtins (builtins.h), which use the interpreter's public functions. The
-// interpreter owns every object of the render; all of them live until the render ends.
+// execute.cc has the statements, evaluate.cc the expressions, call.cc calls and macros. Filters,
+// tests, methods and functions are builtins (builtins.h), which use the interpreter's public
+// functions. The interpreter owns every object of the render; all of them live until the render
+// ends.
 #pragma once
 
 #include <memory>
@@ -47,8 +48,8 @@ class Interpreter {
     return Value::Of(*objects_.back());
   }
 
-  // object.name and object[index], as Jinja2 finds them: undefined if there is no such thing. Errors:
-  // the object is undefined.
+  // object.name and object[index], as Jinja2 finds them: undefined if there is no such thing.
+  // Errors: the object is undefined.
   Result<Value> GetAttribute(const Value& object, const Value& name);
   Result<Value> GetItem(const Value& object, const Value& index);
   // An attribute that is not an item; missing if there is none.
@@ -127,11 +128,11 @@ class Interpreter {
   std::vector<std::unique_ptr<ScriptObject>> objects_;
   std::shared_ptr<Activation> activation_;
   std::string* output_ = nullptr;
-  const Value* filter_text_ = nullptr;  // the text of the filter block that is being filtered
-  Dict globals_;  // the global functions that the template has used
-  Dict exported_;                       // what the template itself assigns, for its blocks
+  const Value* filter_text_ = nullptr;        // the text of the filter block that is being filtered
+  Dict globals_;                              // the global functions that the template has used
+  Dict exported_;                             // what the template itself assigns, for its blocks
   std::vector<const Dict*> block_variables_;  // of scoped blocks, innermost last
-  bool is_located_ = false;             // the error that is being returned has its place
+  bool is_located_ = false;                   // the error that is being returned has its place
 };
 
 }  // namespace kvd::jinja

@@ -64,7 +64,7 @@ class CharacterIterator : public Iterator {
     const std::size_t bytes = CharacterBytes(rest);
     at_ += bytes;
     KVD_TRY(Value character, interpreter_.budget().String(std::string(rest.substr(0, bytes)),
-                                                         text_.is_safe_string()));
+                                                          text_.is_safe_string()));
     return std::optional(std::move(character));
   }
 
@@ -208,9 +208,9 @@ Result<Value> MakeGenerator(Interpreter& interpreter, IteratorPtr iterator,
 Result<Value> MakeConditionIterator(Interpreter& interpreter, const For& loop,
                                     std::shared_ptr<Activation> activation, const Value& iterable) {
   KVD_TRY(IteratorPtr source, IterateOver(interpreter, iterable));
-  return MakeGenerator(interpreter,
-                       std::make_unique<ConditionIterator>(&interpreter, &loop,
-                                                           std::move(activation), std::move(source)));
+  return MakeGenerator(
+      interpreter, std::make_unique<ConditionIterator>(&interpreter, &loop, std::move(activation),
+                                                       std::move(source)));
 }
 
 }  // namespace kvd::jinja

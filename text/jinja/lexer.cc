@@ -21,25 +21,36 @@ struct Operator {
 
 // Longer operators come first.
 constexpr std::array<Operator, 26> kOperators = {{
-    {"//", TokenKind::kFloorDivide}, {"**", TokenKind::kPower},
-    {"==", TokenKind::kEqual},       {"!=", TokenKind::kNotEqual},
-    {">=", TokenKind::kGreaterEqual}, {"<=", TokenKind::kLessEqual},
-    {"+", TokenKind::kAdd},          {"-", TokenKind::kSubtract},
-    {"/", TokenKind::kDivide},       {"*", TokenKind::kMultiply},
-    {"%", TokenKind::kModulo},       {"~", TokenKind::kTilde},
-    {"[", TokenKind::kLeftBracket},  {"]", TokenKind::kRightBracket},
-    {"(", TokenKind::kLeftParenthesis}, {")", TokenKind::kRightParenthesis},
-    {"{", TokenKind::kLeftBrace},    {"}", TokenKind::kRightBrace},
-    {">", TokenKind::kGreater},      {"<", TokenKind::kLess},
-    {"=", TokenKind::kAssign},       {".", TokenKind::kDot},
-    {":", TokenKind::kColon},        {"|", TokenKind::kPipe},
-    {",", TokenKind::kComma},        {";", TokenKind::kSemicolon},
+    {"//", TokenKind::kFloorDivide},
+    {"**", TokenKind::kPower},
+    {"==", TokenKind::kEqual},
+    {"!=", TokenKind::kNotEqual},
+    {">=", TokenKind::kGreaterEqual},
+    {"<=", TokenKind::kLessEqual},
+    {"+", TokenKind::kAdd},
+    {"-", TokenKind::kSubtract},
+    {"/", TokenKind::kDivide},
+    {"*", TokenKind::kMultiply},
+    {"%", TokenKind::kModulo},
+    {"~", TokenKind::kTilde},
+    {"[", TokenKind::kLeftBracket},
+    {"]", TokenKind::kRightBracket},
+    {"(", TokenKind::kLeftParenthesis},
+    {")", TokenKind::kRightParenthesis},
+    {"{", TokenKind::kLeftBrace},
+    {"}", TokenKind::kRightBrace},
+    {">", TokenKind::kGreater},
+    {"<", TokenKind::kLess},
+    {"=", TokenKind::kAssign},
+    {".", TokenKind::kDot},
+    {":", TokenKind::kColon},
+    {"|", TokenKind::kPipe},
+    {",", TokenKind::kComma},
+    {";", TokenKind::kSemicolon},
 }};
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-bool IsHexDigit(char c) {
-  return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
+bool IsHexDigit(char c) { return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 // Makes "\n" of every line end and drops the last one.
 std::string NormalizeLines(std::string_view source) {
@@ -111,7 +122,7 @@ class Lexer {
     const std::size_t line_begin = text.rfind('\n') + 1;
     const bool begins_line = line_begin > 0 || is_line_start_;
     return begins_line && TrimLeft(text.substr(line_begin)).empty() ? text.substr(0, line_begin)
-                                                                   : text;
+                                                                    : text;
   }
 
   // Reads text up to the next tag, and the tag.
@@ -208,8 +219,7 @@ class Lexer {
     while (at_ < source_.size()) {
       if (brackets_.empty()) {
         const std::size_t end_at = at_;
-        const bool is_end =
-            is_print ? SkipEnd("}}", false, false) : SkipEnd("%}", true, true);
+        const bool is_end = is_print ? SkipEnd("}}", false, false) : SkipEnd("%}", true, true);
         if (is_end) {
           tokens_.emplace_back().kind = is_print ? TokenKind::kPrintEnd : TokenKind::kTagEnd;
           tokens_.back().place = PlaceAt(std::max(end_at, placed_));
@@ -252,9 +262,9 @@ class Lexer {
       const std::uint32_t code_point = CharacterOf(character);
       if (!IsNameCharacter(code_point)) break;
       if (code_point >= 0x80) {
-        is_identifier &= IsIn(end == begin ? CharacterClass::kIdentifierStart
-                                           : CharacterClass::kIdentifierPart,
-                              code_point);
+        is_identifier &=
+            IsIn(end == begin ? CharacterClass::kIdentifierStart : CharacterClass::kIdentifierPart,
+                 code_point);
       }
       end += character.size();
     }
@@ -270,7 +280,9 @@ class Lexer {
   template <class IsWanted>
   std::size_t EndOfDigits(std::size_t begin, const IsWanted& is_wanted) const {
     std::size_t end = begin;
-    const auto is_at = [&](std::size_t at) { return at < source_.size() && is_wanted(source_[at]); };
+    const auto is_at = [&](std::size_t at) {
+      return at < source_.size() && is_wanted(source_[at]);
+    };
     while (is_at(end) || (end > begin && is_at(end + 1) && source_[end] == '_')) ++end;
     return end;
   }

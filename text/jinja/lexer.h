@@ -2,8 +2,8 @@
 //
 // White space is treated as with trim_blocks and lstrip_blocks: the line end after a tag {% %} or a
 // comment is dropped, and so is the white space between the beginning of a line and such a tag.
-// "-" inside a delimiter drops all white space on its side, "+" keeps it. {% raw %} is resolved here.
-// One line end at the end of the template is dropped.
+// "-" inside a delimiter drops all white space on its side, "+" keeps it. {% raw %} is resolved
+// here. One line end at the end of the template is dropped.
 #pragma once
 
 #include <string>

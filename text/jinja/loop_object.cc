@@ -15,8 +15,8 @@ LoopObject& LoopOf(const Invocation& call) {
   return static_cast<LoopObject&>(call.subject.object());
 }
 
-constexpr BuiltinRow kCycle = {
-    "cycle", "*", [](Invocation& call) { return LoopOf(call).Cycle(call.arguments); }};
+constexpr BuiltinRow kCycle = {"cycle", "*",
+                               [](Invocation& call) { return LoopOf(call).Cycle(call.arguments); }};
 constexpr BuiltinRow kChanged = {"changed", "*", [](Invocation& call) {
                                    return LoopOf(call).Changed(call.interpreter, call.arguments);
                                  }};

@@ -17,7 +17,8 @@ struct Surroundings {
   bool is_in_loop = false;      // of the same function
 
   Surroundings Inside(VariableScope* inner) const {
-    return {.scope = inner, .is_top_level = false, .is_conditional = false, .is_in_loop = is_in_loop};
+    return {
+        .scope = inner, .is_top_level = false, .is_conditional = false, .is_in_loop = is_in_loop};
   }
 };
 

@@ -78,7 +78,8 @@ void NoteStatement(const Statement& statement, VariableScope* scope) {
 // Reports each use of a name in a tree, scopes inside included, in the order of the source.
 class UseWalk {
  public:
-  // `report` receives the name, its place, and whether it is loaded. It returns whether to continue.
+  // `report` receives the name, its place, and whether it is loaded. It returns whether to
+  // continue.
   using Report = std::function<bool(const std::string& name, const Place& place, bool is_load)>;
 
   explicit UseWalk(Report report) : report_(std::move(report)) {}
@@ -276,8 +277,7 @@ bool UsesName(const Body& body, const std::string& name) {
 
 bool Assigns(const Target& target, const std::string& name) {
   if (target.kind == Target::Kind::kName) return target.name == name;
-  return std::ranges::any_of(target.items,
-                             [&](const Target& item) { return Assigns(item, name); });
+  return std::ranges::any_of(target.items, [&](const Target& item) { return Assigns(item, name); });
 }
 
 const Place* FindAssignment(const Statement& statement, const std::string& name) {

@@ -315,7 +315,9 @@ Result<Value> Calculate(Interpreter& interpreter, BinaryOperator op, const Value
   if (a.is_number() && b.is_number()) return CalculateFloats(op, a.number(), b.number());
   if (op == BinaryOperator::kAdd) return Add(interpreter, a, b);
   if (op == BinaryOperator::kMultiply) {
-    const auto repeats = [](const Value& value) { return value.is_string() || value.is_sequence(); };
+    const auto repeats = [](const Value& value) {
+      return value.is_string() || value.is_sequence();
+    };
     if (repeats(a) && b.is_integral()) return Repeat(interpreter, a, b.integer());
     if (repeats(b) && a.is_integral()) return Repeat(interpreter, b, a.integer());
   }
@@ -356,10 +358,11 @@ Result<SliceRange> FindSlice(std::int64_t count, const Value& start, const Value
   KVD_TRY(const std::int64_t end, clamped(stop, is_forward ? high : low));
   const std::int64_t distance = is_forward ? end - range.start : range.start - end;
   if (distance > 0) {
-    const std::uint64_t stride =
-        is_forward ? static_cast<std::uint64_t>(range.step)
-                   : std::uint64_t{0} - static_cast<std::uint64_t>(range.step);
-    range.count = static_cast<std::int64_t>((static_cast<std::uint64_t>(distance) - 1) / stride + 1);
+    const std::uint64_t stride = is_forward
+                                     ? static_cast<std::uint64_t>(range.step)
+                                     : std::uint64_t{0} - static_cast<std::uint64_t>(range.step);
+    range.count =
+        static_cast<std::int64_t>((static_cast<std::uint64_t>(distance) - 1) / stride + 1);
   }
   return range;
 }

@@ -1,5 +1,6 @@
-// From loose to tight: conditional, or, and, not, comparison, + and -, ~, * / // %, **, unary + and -,
-// postfix, filters and tests. Unlike Python, ** groups from the left, and a sign binds tighter than **.
+// From loose to tight: conditional, or, and, not, comparison, + and -, ~, * / // %, **, unary + and
+// -, postfix, filters and tests. Unlike Python, ** groups from the left, and a sign binds tighter
+// than **.
 #include "text/jinja/builtins.h"
 #include "text/jinja/parser.h"
 

@@ -8,8 +8,9 @@
 namespace kvd::jinja {
 namespace {
 
-constexpr std::array<std::string_view, 4> kOtherTemplates = {"extends", "include", "import", "from"};
-constexpr std::array<std::string_view, 6> kConstants = {"true",  "false", "none",
+constexpr std::array<std::string_view, 4> kOtherTemplates = {"extends", "include", "import",
+                                                             "from"};
+constexpr std::array<std::string_view, 6> kConstants = {"true", "false", "none",
                                                         "True", "False", "None"};
 
 std::string_view Describe(const Token& token) {
@@ -64,8 +65,8 @@ Result<Body> Parser::ParseTemplate() {
   return body;
 }
 
-// Parses statements up to one of the tags, whose name becomes the current token, or, without tags, up
-// to the end of the template.
+// Parses statements up to one of the tags, whose name becomes the current token, or, without tags,
+// up to the end of the template.
 Result<Body> Parser::ParseBody(EndTags end_tags) {
   const Level level(&level_);
   if (level_ > kNestingMax) {

@@ -1,7 +1,7 @@
 // The parser makes a syntax tree of tokens, by recursive descent with one function per rule.
 //
-// parse_statements.cc has the rules of statements, parse_expressions.cc those of expressions, in the
-// order of Jinja2's precedence.
+// parse_statements.cc has the rules of statements, parse_expressions.cc those of expressions, in
+// the order of Jinja2's precedence.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class Parser {
 
   explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
-  // Errors: kInvalidArgument with the place; kUnsupported: a statement that needs other templates, or
-  // autoescape; kNoSpace: nested deeper than kNestingMax.
+  // Errors: kInvalidArgument with the place; kUnsupported: a statement that needs other templates,
+  // or autoescape; kNoSpace: nested deeper than kNestingMax.
   Result<Body> ParseTemplate();
 
  private:
@@ -121,7 +121,8 @@ class Parser {
 
 template <class... Parts>
 std::unexpected<Error> Parser::FailAt(const Place& place, Code code, const Parts&... parts) const {
-  return Fail(code, Concat("template line ", place.line, ", column ", place.column, ": ", parts...));
+  return Fail(code,
+              Concat("template line ", place.line, ", column ", place.column, ": ", parts...));
 }
 
 }  // namespace kvd::jinja

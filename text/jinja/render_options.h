@@ -18,7 +18,7 @@ struct RenderOptions {
   // about 1 KiB of the thread's stack.
   std::uint32_t depth_max = 1000;
   // What strftime_now() formats; none: the local time.
-  std::optional<std::tm> now;
+  std::optional<std::tm> now = std::nullopt;
 };
 
 }  // namespace kvd::jinja

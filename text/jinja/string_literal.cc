@@ -1,5 +1,5 @@
-// Jinja2 first writes each character that is not ASCII as an escape and then resolves all escapes. So
-// a backslash before such a character escapes the backslash of that escape.
+// Jinja2 first writes each character that is not ASCII as an escape and then resolves all escapes.
+// So a backslash before such a character escapes the backslash of that escape.
 #include "text/jinja/string_literal.h"
 
 #include <array>

@@ -26,13 +26,11 @@ Result<Value> Justify(Invocation& call, Align align) {
   std::string fill = " ";
   if (call.Has(1)) {
     if (!call[1].is_string() || call[1].text().code_points != 1) {
-      return Fail(Code::kInvalidArgument,
-                  "the fill character must be exactly one character long");
+      return Fail(Code::kInvalidArgument, "the fill character must be exactly one character long");
     }
     KVD_TRY(fill, TextArgument(call, 1));
   }
-  KVD_TRY(std::string text,
-          PadText(call.interpreter, call.subject.text(), width, fill, align));
+  KVD_TRY(std::string text, PadText(call.interpreter, call.subject.text(), width, fill, align));
   return TextResult(call, std::move(text));
 }
 
@@ -42,8 +40,7 @@ Value IsAll(const Invocation& call, CharacterClass wanted) {
 
 }  // namespace
 
-std::string_view StripText(std::string_view text, const std::string* chars, bool left,
-                           bool right) {
+std::string_view StripText(std::string_view text, const std::string* chars, bool left, bool right) {
   if (chars == nullptr) {
     if (left) text = TrimLeft(text);
     return right ? TrimRight(text) : text;
@@ -106,8 +103,8 @@ Result<Value> StringZeroFill(Invocation& call) {
   const bool is_signed = text.bytes.starts_with('-') || text.bytes.starts_with('+');
   const Text digits{.bytes = text.bytes.substr(is_signed ? 1 : 0),
                     .code_points = text.code_points - (is_signed ? 1 : 0)};
-  KVD_TRY(const std::string filled, PadText(call.interpreter, digits, width - (is_signed ? 1 : 0),
-                                            "0", Align::kRight));
+  KVD_TRY(const std::string filled,
+          PadText(call.interpreter, digits, width - (is_signed ? 1 : 0), "0", Align::kRight));
   return TextResult(call, (is_signed ? text.bytes.substr(0, 1) : "") + filled);
 }
 
@@ -120,8 +117,8 @@ Result<Value> StringExpandTabs(Invocation& call) {
     rest.remove_prefix(character.size());
     if (character == "\t") {
       const std::int64_t spaces = tab > 0 ? tab - column % tab : 0;
-      KVD_CHECK_OK(call.interpreter.budget().CheckRoom(
-          text.size() + static_cast<std::uint64_t>(spaces)));
+      KVD_CHECK_OK(
+          call.interpreter.budget().CheckRoom(text.size() + static_cast<std::uint64_t>(spaces)));
       text.append(static_cast<std::size_t>(spaces), ' ');
       column += spaces;
     } else {

@@ -35,7 +35,8 @@ Result<Window> FindWindow(const Invocation& call) {
   if (is_whole) return Window{.is_none = false, .offset = 0, .text = bytes};
   const auto first = static_cast<std::size_t>(start);
   const auto length = static_cast<std::size_t>(end - start);
-  if (text.is_ascii()) return Window{.is_none = false, .offset = first, .text = bytes.substr(first, length)};
+  if (text.is_ascii())
+    return Window{.is_none = false, .offset = first, .text = bytes.substr(first, length)};
   const std::size_t offset = OffsetOf(bytes, first);
   const std::string_view rest = bytes.substr(offset);
   return Window{.is_none = false, .offset = offset, .text = rest.substr(0, OffsetOf(rest, length))};
@@ -116,7 +117,8 @@ Result<Value> StringCount(Invocation& call) {
   KVD_CHECK_OK(call.interpreter.budget().Step(1 + window.text.size() / 64));
   if (window.is_none) return Value::Int(0);
   if (wanted.empty()) {
-    return Value::Int(1 + CharactersBefore(call.subject.text(), window.offset + window.text.size()) -
+    return Value::Int(1 +
+                      CharactersBefore(call.subject.text(), window.offset + window.text.size()) -
                       CharactersBefore(call.subject.text(), window.offset));
   }
   std::int64_t count = 0;
@@ -160,8 +162,8 @@ Result<Value> StringReplace(Invocation& call) {
   KVD_TRY(const std::string old_part, TextArgument(call, 0));
   KVD_TRY(const std::string new_part, TextArgument(call, 1));
   KVD_TRY(const std::int64_t count_max, IntegerArgument(call, 2, -1));
-  KVD_TRY(std::string text, ReplaceAll(call.interpreter, call.subject.view(), old_part, new_part,
-                                       count_max));
+  KVD_TRY(std::string text,
+          ReplaceAll(call.interpreter, call.subject.view(), old_part, new_part, count_max));
   return TextResult(call, std::move(text));
 }
 

@@ -95,7 +95,8 @@ Result<Value> Split(Invocation& call, bool is_last) {
   KVD_CHECK_OK(call.interpreter.budget().Step(1 + text.size() / 64));
   KVD_TRY(const std::int64_t count_max, IntegerArgument(call, 1, -1));
   if (!call.Has(0) || call[0].is_none()) {
-    return ListResult(call, is_last ? SplitLastWords(text, count_max) : SplitWords(text, count_max));
+    return ListResult(call,
+                      is_last ? SplitLastWords(text, count_max) : SplitWords(text, count_max));
   }
   KVD_TRY(const std::string separator, TextArgument(call, 0));
   if (separator.empty()) return Fail(Code::kInvalidArgument, "empty separator");

@@ -1,11 +1,12 @@
 // The syntax tree of a template.
 //
-// The parser makes the tree, the name resolver (name_resolver.h) fills in where each name is kept, and
-// then the tree never changes: several threads may render it at once.
+// The parser makes the tree, the name resolver (name_resolver.h) fills in where each name is kept,
+// and then the tree never changes: several threads may render it at once.
 //
-// Names follow Jinja2, which compiles a template to Python functions: the template itself, each macro,
-// each block, each recursive loop and the condition of each loop are functions. A function has slots
-// for the variables of all scopes inside it. Entering a scope fills its slots by a list of loads.
+// Names follow Jinja2, which compiles a template to Python functions: the template itself, each
+// macro, each block, each recursive loop and the condition of each loop are functions. A function
+// has slots for the variables of all scopes inside it. Entering a scope fills its slots by a list
+// of loads.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Arguments and results of builtins on texts. If the subject is markup, other texts are escaped before
-// they are joined to it, and the result is markup.
+// Arguments and results of builtins on texts. If the subject is markup, other texts are escaped
+// before they are joined to it, and the result is markup.
 #pragma once
 
 #include <cstddef>

@@ -54,9 +54,9 @@ enum class TokenKind : std::uint8_t {
 struct Token {
   TokenKind kind = TokenKind::kEnd;
   Place place;
-  std::string text;           // of kData, kName and kString
-  std::int64_t integer = 0;   // of kInteger
-  double real = 0;            // of kFloat
+  std::string text;          // of kData, kName and kString
+  std::int64_t integer = 0;  // of kInteger
+  double real = 0;           // of kFloat
 
   bool IsName(const char* name) const { return kind == TokenKind::kName && text == name; }
 };

@@ -12,11 +12,11 @@
 
 namespace kvd::jinja {
 
-// A function whose slots are being given out. Scopes of one level in one function share the slot of a
-// name, because only one of them is entered at a time.
+// A function whose slots are being given out. Scopes of one level in one function share the slot of
+// a name, because only one of them is entered at a time.
 struct FunctionScope {
   FunctionScope* outer = nullptr;
-  std::uint32_t depth = 0;  // functions further out
+  std::uint32_t depth = 0;                                               // functions further out
   std::map<std::pair<std::uint32_t, std::string>, std::uint32_t> slots;  // by level and name
 };
 
@@ -46,8 +46,8 @@ class VariableScope {
   void NoteStore(const std::string& name);
   SlotReference DeclareParameter(const std::string& name);
 
-  // Adds what the branches of a condition have noted. A name that only some branches store may still
-  // have its outer value.
+  // Adds what the branches of a condition have noted. A name that only some branches store may
+  // still have its outer value.
   void MergeBranches(const std::vector<VariableScope>& branches);
 
   // Returns null if no scope has noted the name.

@@ -1,8 +1,9 @@
-// kvd-golden [--spawn] PATH...: runs golden folders and vocabulary cases and prints the errors of
-// the results.
+// kvd-golden [--spawn] PATH...: runs golden folders, vocabulary cases and chat templates and prints
+// the errors of the results.
 //
 // PATH is a folder with script.json, a vocabulary X.gguf with X.gguf.inp and X.gguf.out in the same
-// folder, or a folder that contains such folders or vocabularies. Unless a script says otherwise,
+// folder, a folder with template.jinja and cases.json, or a folder that contains such folders or
+// vocabularies. Unless a script says otherwise,
 // llama.cpp computed the expected numbers. By default llama_shifts is therefore on (shifts use
 // llama.cpp's arithmetic), and swa_full is on (the cache keeps the cells that a sliding window has
 // passed). Exit codes: 0 all cases passed, 1 a case failed, 2 wrong usage.
@@ -64,6 +65,8 @@ void RunPath(const fs::path& path, const Flags& flags, bool named, Tally* tally)
       kvd::golden::RunVocabulary(path.string(), tally);
   } else if (fs::exists(path / "script.json")) {
     RunFolder(path.string(), flags, tally);
+  } else if (fs::exists(path / "template.jinja")) {
+    kvd::golden::RunTemplate(path.string(), tally);
   } else if (named && fs::is_directory(path)) {
     std::vector<fs::path> children;
     for (const fs::directory_entry& entry : fs::directory_iterator(path))
@@ -72,11 +75,11 @@ void RunPath(const fs::path& path, const Flags& flags, bool named, Tally* tally)
     const int before = tally->passed + tally->failed;
     for (const fs::path& child : children) RunPath(child, flags, false, tally);
     if (tally->passed + tally->failed == before) {
-      std::printf("%s: contains no golden folder and no vocabulary\n", path.c_str());
+      std::printf("%s: contains no golden folder, no vocabulary and no template\n", path.c_str());
       ++tally->failed;
     }
   } else if (named) {
-    std::printf("%s: no script.json\n", path.c_str());
+    std::printf("%s: no script.json and no template.jinja\n", path.c_str());
     ++tally->failed;
   }
 }
@@ -84,7 +87,7 @@ void RunPath(const fs::path& path, const Flags& flags, bool named, Tally* tally)
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  CLI::App app{"Runs golden folders and vocabulary cases"};
+  CLI::App app{"Runs golden folders, vocabulary cases and chat templates"};
   Flags flags;
   std::vector<std::string> paths;
   flags.kvd_path = (fs::read_symlink("/proc/self/exe").parent_path() / "kvd").string();
@@ -98,7 +101,8 @@ int main(int argument_count, char** arguments) {
   app.add_option("--cell-tolerance", flags.cell_tolerance,
                  "added to a folder's tolerance; default: an amount for the types of the cells");
   app.add_flag("--deterministic", flags.backend.deterministic);
-  app.add_option("PATH", paths, "golden folders, vocabularies, or folders of them")->required();
+  app.add_option("PATH", paths, "golden folders, vocabularies, templates, or folders of them")
+      ->required();
   // CLI11 supports only one-letter short flags, and takes arguments from the end of a vector.
   std::vector<std::string> respelled(arguments + 1, arguments + argument_count);
   for (std::string& argument : respelled) {

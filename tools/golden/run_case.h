@@ -1,4 +1,4 @@
-// Runs golden folders and vocabulary cases on a backend and compares the results.
+// Runs golden folders and vocabulary cases on a backend, and templates, and compares the results.
 #pragma once
 
 #include <string>
@@ -21,5 +21,9 @@ void RunCase(const Case& golden, Backend& backend, Tally* tally);
 // Tokenizes each text of PATH.inp with the vocabulary of the GGUF file PATH and compares with
 // PATH.out.
 void RunVocabulary(const std::string& path, Tally* tally);
+
+// Renders FOLDER/template.jinja with the variables of each case of FOLDER/cases.json and compares the
+// text, or that both are errors; the text of raise_exception() is compared, too.
+void RunTemplate(const std::string& folder, Tally* tally);
 
 }  // namespace kvd::golden
