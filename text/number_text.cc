@@ -23,7 +23,7 @@ std::string ExponentText(std::int64_t exponent) {
 std::string FloatText(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
-  std::array<char, 64> buffer;
+  std::array<char, 64> buffer = {};  // the digits are followed by a zero, which ends atoi()
   const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number,
                                      std::chars_format::scientific);
   std::string_view text(buffer.data(), static_cast<std::size_t>(written.ptr - buffer.data()));

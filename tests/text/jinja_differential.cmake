@@ -1,0 +1,5 @@
+# Compares the interpreter with Debian's python3-jinja2 on random programs (jinja_programs.py).
+kvd_test(jinja_differential_test
+  SOURCES ${CMAKE_CURRENT_LIST_DIR}/jinja_differential_test.cc
+  LIBS kvd_text
+  TIMEOUT 1800)

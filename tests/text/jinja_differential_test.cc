@@ -1,0 +1,213 @@
+// Renders random programs (jinja_programs.py) and requires Jinja2's text, or a failure where Jinja2
+// fails. KVD_TEST_SEED replays a run; KVD_TEST_SCALE multiplies the number of programs (50,000).
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "text/jinja/template.h"
+#include "text/json.h"
+
+namespace kvd::jinja {
+namespace {
+
+constexpr int kProgramCount = 50'000;
+constexpr std::size_t kShownMax = 10;
+constexpr std::int64_t kOccurrencesMin = 100;
+// Debian's interpreter, whose package python3-jinja2 is the reference.
+constexpr const char* kPython = "/usr/bin/python3";
+constexpr const char* kVersion = "3.1.2";
+
+struct Programs {
+  bool has_jinja = false;
+  double scale = 1;
+  std::int64_t count = 0;
+  std::int64_t difference_count = 0;
+  std::string shown;    // the first differences
+  std::string problem;  // of the script, or of its lines
+  Value summary;        // the script's last line
+};
+
+std::string FirstLineOf(const std::string& command) {
+  std::FILE* const pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return {};
+  std::string line;
+  for (int byte = std::fgetc(pipe); byte != EOF && byte != '\n'; byte = std::fgetc(pipe)) {
+    line += static_cast<char>(byte);
+  }
+  ::pclose(pipe);
+  return line;
+}
+
+std::string ShownAs(const Result<std::string>& rendered) {
+  return rendered ? "text  " + *rendered : "error " + rendered.error().message;
+}
+
+// The time that jinja_environment.py has: 2026-11-22 12:34:56.
+RenderOptions Options() {
+  std::tm now = {};
+  now.tm_year = 126;
+  now.tm_mon = 10;
+  now.tm_mday = 22;
+  now.tm_hour = 12;
+  now.tm_min = 34;
+  now.tm_sec = 56;
+  ::timegm(&now);  // the day of the week and of the year
+  RenderOptions options;
+  options.now = now;
+  return options;
+}
+
+// Returns what differs, or an empty string. Where the template called raise_exception, the message
+// has to be the same; errors of the language have messages of their own.
+std::string Difference(const Result<Template>& parsed, const Dict& program) {
+  static const RenderOptions options = Options();
+  Result<std::string> rendered = std::unexpected(Error{});
+  if (parsed) {
+    rendered = parsed->Render(*program.Find("variables"), options);
+  } else {
+    rendered = std::unexpected(parsed.error());
+  }
+  const Value* const text = program.Find("text");
+  bool same = false;
+  if (text != nullptr) {
+    same = rendered && *rendered == text->view();
+  } else {
+    const bool raised = program.Find("raised")->truth();
+    same = !rendered && (!raised || rendered.error().message == program.Find("error")->view());
+  }
+  if (same) return {};
+  const std::string expected = text != nullptr
+                                   ? "text  " + std::string(text->view())
+                                   : "error " + std::string(program.Find("error")->view());
+  return "variables: " + WriteJson(*program.Find("variables")).value_or("?") +
+         "\nJinja2: " + expected + "\nhere:   " + ShownAs(rendered) + "\n";
+}
+
+// Reads the lines of the script one by one: there can be several hundred megabytes.
+class ProgramReader {
+ public:
+  explicit ProgramReader(Programs& programs) : programs_(programs) {}
+
+  void Read(std::FILE* pipe) {
+    char* line = nullptr;
+    std::size_t capacity = 0;
+    for (ssize_t got = 0; (got = ::getline(&line, &capacity, pipe)) > 0;) {
+      Take({line, static_cast<std::size_t>(got)});
+    }
+    std::free(line);
+  }
+
+ private:
+  void Take(std::string_view line) {
+    const Result<Value> parsed = ParseJson(line);
+    if (!parsed || !parsed->is_dict()) {
+      programs_.problem = "a line is not JSON: " + std::string(line.substr(0, 200));
+      return;
+    }
+    const Dict& program = parsed->dict();
+    if (program.Find("counts") != nullptr) {
+      programs_.summary = *parsed;
+      return;
+    }
+    if (const Value* const source = program.Find("template"); source != nullptr) {
+      source_ = source->view();
+      template_ = Template::Parse(source_);
+    }
+    ++programs_.count;
+    const std::string difference = Difference(template_, program);
+    if (difference.empty()) return;
+    if (static_cast<std::size_t>(programs_.difference_count++) >= kShownMax) return;
+    programs_.shown +=
+        "--- program " + std::to_string(programs_.count) + "\n" + source_ + "\n" + difference;
+  }
+
+  Programs& programs_;
+  std::string source_;
+  Result<Template> template_ = Fail(Code::kInvalidArgument, "no template");
+};
+
+Programs RunPrograms() {
+  Programs programs;
+  const std::string version = FirstLineOf(
+      std::string(kPython) + " -c 'import jinja2; print(jinja2.__version__)' 2>/dev/null");
+  programs.has_jinja = version == kVersion;
+  if (!programs.has_jinja) return programs;
+  const char* const scale = std::getenv("KVD_TEST_SCALE");
+  if (scale != nullptr) programs.scale = std::atof(scale);
+  const char* const seed = std::getenv("KVD_TEST_SEED");
+  const int count = std::max(1, static_cast<int>(kProgramCount * programs.scale));
+  const unsigned jobs = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
+  const std::string command = std::string(kPython) + " -B tests/text/jinja_programs.py --seed " +
+                              (seed == nullptr ? "1" : seed) + " --count " + std::to_string(count) +
+                              " --jobs " + std::to_string(jobs) +
+                              " --templates ../shared/templates";
+  std::FILE* const pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) {
+    programs.problem = "popen failed: " + command;
+    return programs;
+  }
+  ProgramReader(programs).Read(pipe);
+  const int status = ::pclose(pipe);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) programs.problem = "failed: " + command;
+  if (programs.problem.empty() && programs.count != count)
+    programs.problem = "too few programs: " + command;
+  return programs;
+}
+
+class JinjaDifferentialTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { programs_ = new Programs(RunPrograms()); }
+  static void TearDownTestSuite() {
+    delete programs_;
+    programs_ = nullptr;
+  }
+
+  void SetUp() override {
+    if (!programs_->has_jinja) {
+      GTEST_SKIP() << kPython << " has no Jinja2 " << kVersion
+                   << " (Debian 12's python3-jinja2, which make bootstrap-web installs)";
+    }
+    ASSERT_EQ(programs_->problem, "");
+  }
+
+  static std::int64_t Summary(std::string_view name) {
+    return programs_->summary.dict().Find(name)->integer();
+  }
+
+  static Programs* programs_;
+};
+
+Programs* JinjaDifferentialTest::programs_ = nullptr;
+
+TEST_F(JinjaDifferentialTest, EveryProgramRendersAsInJinja2OrFailsAsThere) {
+  EXPECT_EQ(programs_->difference_count, 0)
+      << "of " << programs_->count << " programs; the first ones:\n"
+      << programs_->shown;
+}
+
+TEST_F(JinjaDifferentialTest, ThreeFifthsOfTheProgramsAndOfTheMutationsRender) {
+  EXPECT_GE(Summary("rendered") * 5, programs_->count * 3);
+  EXPECT_GE(Summary("mutated_rendered") * 5, Summary("mutated") * 3);
+  // Groups of programs are whole, so a third is exact only in the long run.
+  if (programs_->scale >= 1) EXPECT_GE(Summary("mutated") * 100, programs_->count * 33);
+}
+
+TEST_F(JinjaDifferentialTest, EveryConstructOccursInAHundredProgramsThatRender) {
+  // A part of the programs has a part of the constructs; an absent name is a bug at each scale.
+  const std::int64_t occurrences_min = programs_->scale >= 1 ? kOccurrencesMin : 0;
+  const Value* const counts = programs_->summary.dict().Find("counts");
+  ASSERT_TRUE(counts != nullptr && counts->is_dict());
+  EXPECT_GT(counts->dict().size(), 200u);
+  for (const auto& [name, count] : counts->dict().items())
+    EXPECT_GE(count.integer(), occurrences_min) << name.view();
+}
+
+}  // namespace
+}  // namespace kvd::jinja

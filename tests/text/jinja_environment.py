@@ -1,0 +1,44 @@
+"""The Jinja2 environment that Hugging Face's transformers set up for chat templates."""
+import datetime
+import json
+
+import jinja2
+import jinja2.ext
+import jinja2.nodes
+import jinja2.sandbox
+
+NOW = datetime.datetime(2026, 11, 22, 12, 34, 56)
+
+
+class Raised(jinja2.exceptions.TemplateError):
+    """What raise_exception(message) raises."""
+
+
+class Generation(jinja2.ext.Extension):
+    """`{% generation %}...{% endgeneration %}`: the body has a scope of its own and is rendered as it is."""
+    tags = {'generation'}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(['name:endgeneration'], drop_needle=True)
+        return jinja2.nodes.CallBlock(self.call_method('_render'), [], [], body).set_lineno(line)
+
+    def _render(self, caller):
+        return caller()
+
+
+def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def raise_exception(message):
+    raise Raised(message)
+
+
+def make():
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, Generation], cache_size=0)
+    environment.filters['tojson'] = to_json
+    environment.globals['raise_exception'] = raise_exception
+    environment.globals['strftime_now'] = NOW.strftime
+    return environment
