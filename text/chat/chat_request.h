@@ -5,7 +5,7 @@
 //   {"messages": [{"role": "user", "content": "Where is the kite?"},
 //                 {"role": "assistant", "content": null, "reasoning_content": "...",
 //                  "tool_calls": [{"id": "c1", "type": "function",
-//                                  "function": {"name": "find", "arguments": "{\"what\": \"kite\"}"}}]},
+//                                  "function": {"name": "find", "arguments": "{\"x\": 1}"}}]},
 //                 {"role": "tool", "tool_call_id": "c1", "content": "in the shed"}],
 //    "tools": [{"type": "function", "function": {"name": "find", "parameters": {...}}}],
 //    "chat_template_kwargs": {...}, "enable_thinking": false}
