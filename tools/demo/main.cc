@@ -105,7 +105,7 @@ class Demonstration {
 
   Result<Report> ReadInAnotherProcess() {
     KVD_TRY(Child reader, StartChild([this](const Client& client, const Child::Side& side) {
-              const auto report = ReadNotebook(client, NotebookPrompt(seed_, facts_));
+              const auto report = ReadNotebook(client, NotebookText(seed_, facts_));
               side.Send(report ? *report : FailedReport(report.error()));
             }));
     reader.Go();

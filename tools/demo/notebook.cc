@@ -90,12 +90,12 @@ std::vector<Fact> DrawFacts(std::uint64_t seed, std::size_t fact_count) {
   return facts;
 }
 
-std::string NotebookPrompt(std::uint64_t seed, const std::vector<Fact>& facts) {
+std::string NotebookText(std::uint64_t seed, const std::vector<Fact>& facts) {
   Random random(seed ^ 0x73746f7279);
-  std::string body;
-  for (const Fact& fact : facts) body += " " + Sentence(fact);
-  for (int story = 0; story < kStoryCount; ++story) body += " " + Story(&random);
-  return "<|system|>Answer from the notebook." + body + "<|end|>";
+  std::string text = "Answer from the notebook.";
+  for (const Fact& fact : facts) text += " " + Sentence(fact);
+  for (int story = 0; story < kStoryCount; ++story) text += " " + Story(&random);
+  return text;
 }
 
 Question DrawQuestion(std::uint64_t seed, const std::vector<Fact>& facts, std::size_t number) {
@@ -115,10 +115,6 @@ Question DrawQuestion(std::uint64_t seed, const std::vector<Fact>& facts, std::s
       return {"Where is the " + fact.thing + "?",
               "The " + fact.thing + " is in the " + fact.place + "."};
   }
-}
-
-std::string QuestionPrompt(const Question& question) {
-  return "<|user|>" + question.text + "<|end|><|assistant|>";
 }
 
 }  // namespace kvd::demo

@@ -28,11 +28,9 @@ struct Question {
 std::vector<Fact> DrawFacts(std::uint64_t seed, std::size_t fact_count);
 // Returns the system message of a conversation: the facts followed by a short story, several
 // hundred tokens in all.
-std::string NotebookPrompt(std::uint64_t seed, const std::vector<Fact>& facts);
+std::string NotebookText(std::uint64_t seed, const std::vector<Fact>& facts);
 // Returns question `number` of this seed. Questions with different numbers ask about different
 // facts, if there are enough facts.
 Question DrawQuestion(std::uint64_t seed, const std::vector<Fact>& facts, std::size_t number);
-// Returns the question as the next turn of the conversation, up to the beginning of the answer.
-std::string QuestionPrompt(const Question& question);
 
 }  // namespace kvd::demo

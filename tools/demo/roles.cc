@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
+#include <vector>
+
+#include "text/chat/chat_formatter.h"
 
 namespace kvd::demo {
 namespace {
@@ -21,6 +25,23 @@ void CopyText(const std::string& text, char (&into)[256]) {
   into[bytes] = '\0';
 }
 
+// Returns the tokens of one message, formatted with the model's chat template.
+// `adds_generation_prompt`: they end with the beginning of the answer.
+Result<std::vector<TokenId>> MessageTokens(const Client& client, const std::string& role,
+                                           const std::string& content,
+                                           bool adds_generation_prompt) {
+  KVD_TRY(const ChatTexts texts, client.ChatTemplates());
+  KVD_TRY(const ChatFormatter formatter, ChatFormatter::Create(texts, "", false));
+  Dict message;
+  message.Set("role", Value::String(role));
+  message.Set("content", Value::String(content));
+  ChatRequest request;
+  request.messages = Value::List({Value::Of(std::move(message))});
+  request.add_generation_prompt = adds_generation_prompt;
+  KVD_TRY(const std::string text, formatter.Format(request));
+  return client.Tokenize(text, wire::kFlagParseSpecial);
+}
+
 }  // namespace
 
 Report FailedReport(const Error& error) {
@@ -31,8 +52,9 @@ Report FailedReport(const Error& error) {
 
 Result<Report> ReadNotebook(const Client& client, const std::string& notebook) {
   const auto start = std::chrono::steady_clock::now();
-  KVD_TRY(const auto tokens,
-          client.Tokenize(notebook, wire::kFlagAddSpecial | wire::kFlagParseSpecial));
+  KVD_TRY(auto tokens, MessageTokens(client, "system", notebook, false));
+  KVD_TRY(const wire::InfoReply info, client.Info());
+  if (info.adds_bos != 0) tokens.insert(tokens.begin(), info.bos_token);
   KVD_TRY(const Sequence sequence, client.NewSequence());
   KVD_TRY(Generation generation, sequence.Generate({.tokens = tokens, .predict_max = 0}));
   for (;;) {
@@ -48,7 +70,7 @@ Result<Answered> Ask(const Client& client, const Question& question) {
   ForkInfo fork;
   KVD_TRY(Sequence sequence, client.AttachSnapshot(kSnapshotName, &fork));
   Report report{.fork_ns = fork.engine_ns, .attach_ns = Since(start)};
-  KVD_TRY(const auto tokens, client.Tokenize(QuestionPrompt(question), wire::kFlagParseSpecial));
+  KVD_TRY(const auto tokens, MessageTokens(client, "user", question.text, true));
   KVD_TRY(Generation generation, sequence.Generate({.tokens = tokens,
                                                     .predict_max = kAnswerTokensMax,
                                                     .sampling = DefaultSamplingAt(0.0f)}));
@@ -67,8 +89,7 @@ Result<Answered> Ask(const Client& client, const Question& question) {
 
 Status Ramble(const Client& client, const std::function<void()>& started) {
   KVD_TRY(Sequence sequence, client.AttachSnapshot(kSnapshotName));
-  KVD_TRY(const auto tokens,
-          client.Tokenize("<|user|>Tell me a story.<|end|><|assistant|>", wire::kFlagParseSpecial));
+  KVD_TRY(const auto tokens, MessageTokens(client, "user", "Tell me a story.", true));
   KVD_TRY(Generation generation,
           sequence.Generate({.tokens = tokens, .predict_max = 100'000, .flags = wire::kIgnoreEos}));
   for (int pieces = 0;; ++pieces) {
