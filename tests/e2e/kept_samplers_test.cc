@@ -145,10 +145,12 @@ void KeptSamplersTest::ExpectTheSameAfterLoading(
   const kvd_sequence first = Create(client);
   params.predict_max = 15;
   std::vector<kvd_token> drawn = Generate(client, first, params);
-  ASSERT_EQ(kvd_save(client, first, "half", KVD_FORCE, nullptr), KVD_OK) << kvd_error_message();
-  ASSERT_EQ(kvd_save(client, first, "tokens",
-                     std::uint32_t{KVD_SAVE_TOKENS_ONLY} | std::uint32_t{KVD_FORCE}, nullptr),
-            KVD_OK);
+  ASSERT_EQ(kvd_save(client, first, "half", KVD_SAVE_REPLACE, nullptr), KVD_OK)
+      << kvd_error_message();
+  ASSERT_EQ(
+      kvd_save(client, first, "tokens",
+               std::uint32_t{KVD_SAVE_TOKENS_ONLY} | std::uint32_t{KVD_SAVE_REPLACE}, nullptr),
+      KVD_OK);
   kvd_sequence fork = 0;
   ASSERT_EQ(kvd_sequence_fork(client, first, -1, 1, &fork, nullptr), KVD_OK);
   const std::vector<kvd_token> rest(expected.begin() + 15, expected.end());
