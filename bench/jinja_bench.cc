@@ -1,7 +1,7 @@
 // Measures parsing chat templates and rendering a conversation of 200 messages with tools.
 //
-// "chatml" is a short template in this file; with ../shared/templates, the longest template there is
-// measured, too. The limit is copying the rendered text.
+// "chatml" is a short template in this file; with ../shared/templates, the longest template there
+// is measured, too. The limit is copying the rendered text.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -60,7 +60,7 @@ Value Variables(int message_count) {
             R"( "lines": {"type": "integer"}}, "required": ["path"]}}})";
   }
   text += R"(], "messages": [)";
-  const std::string sentence = "A few sentences of what one writes in a conversation. ";
+  const std::string sentence = "A few sentences that a user writes in a conversation. ";
   std::string content;
   for (int i = 0; i < 8; ++i) content += sentence;
   for (int i = 0; i < message_count; ++i) {

@@ -22,8 +22,8 @@ void RunCase(const Case& golden, Backend& backend, Tally* tally);
 // PATH.out.
 void RunVocabulary(const std::string& path, Tally* tally);
 
-// Renders FOLDER/template.jinja with the variables of each case of FOLDER/cases.json and compares the
-// text, or that both are errors; the text of raise_exception() is compared, too.
+// Renders FOLDER/template.jinja with the variables of each case of FOLDER/cases.json and compares
+// the text, or that both are errors; the text of raise_exception() is compared, too.
 void RunTemplate(const std::string& folder, Tally* tally);
 
 }  // namespace kvd::golden
