@@ -196,7 +196,9 @@ TEST_F(JinjaDifferentialTest, ThreeFifthsOfTheProgramsAndOfTheMutationsRender) {
   EXPECT_GE(Summary("rendered") * 5, programs_->count * 3);
   EXPECT_GE(Summary("mutated_rendered") * 5, Summary("mutated") * 3);
   // Groups of programs are whole, so a third is exact only in the long run.
-  if (programs_->scale >= 1) EXPECT_GE(Summary("mutated") * 100, programs_->count * 33);
+  if (programs_->scale >= 1) {
+    EXPECT_GE(Summary("mutated") * 100, programs_->count * 33);
+  }
 }
 
 TEST_F(JinjaDifferentialTest, EveryConstructOccursInAHundredProgramsThatRender) {
