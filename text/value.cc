@@ -225,7 +225,9 @@ std::optional<std::size_t> Value::Hash() const {
     case Kind::kFloat: return HashOfFloat(real());
     case Kind::kString: return std::hash<std::string_view>{}(view());
     case Kind::kTuple: return sequence().hash;
-    case Kind::kObject: return std::hash<const void*>{}(scalar_.object);
+    case Kind::kObject:
+      if (!object().is_hashable()) return std::nullopt;
+      return std::hash<const void*>{}(scalar_.object);
     case Kind::kList:
     case Kind::kDict: return std::nullopt;
   }

@@ -59,6 +59,7 @@ class Object {
  public:
   virtual ~Object() = default;
   virtual std::string_view type_name() const = 0;  // Python's name of the type
+  virtual bool is_hashable() const { return true; }
 };
 
 class Value {

@@ -19,6 +19,7 @@ class DictView : public ScriptObject {
   Result<Value> At(Interpreter& interpreter, std::size_t index) const;
 
   std::string_view type_name() const override;
+  bool is_hashable() const override { return part_ == Part::kValues; }
   bool is_iterable() const override { return true; }
   Result<IteratorPtr> Iterate(Interpreter& interpreter) override;
   Result<IteratorPtr> Reverse(Interpreter& interpreter) override;

@@ -159,6 +159,13 @@ Result<Value> Interpreter::EvaluateConditional(const Conditional& conditional) {
 Result<Value> Interpreter::EvaluateItem(const Item& item) {
   KVD_TRY(const Value object, Evaluate(*item.object));
   if (item.index->kind == ExpressionKind::kSlice) {
+    const bool is_sliceable = object.is_string() || object.is_sequence() || object.is_object();
+    if (item.is_constant && !is_sliceable && !object.is_undefined()) {
+      // Jinja2 looks up constant items when it compiles the template; there a slice is an index.
+      return Value::Undefined({.kind = UndefinedReason::Kind::kItem,
+                               .text = "slice(...)",
+                               .object = DescribeType(object)});
+    }
     return EvaluateSlice(object, static_cast<const Slice&>(*item.index));
   }
   KVD_TRY(const Value index, Evaluate(*item.index));

@@ -82,6 +82,13 @@ Status Interpreter::WriteValue(const Value& value) {
   return budget_.CheckOutput(output_->size());
 }
 
+// Jinja2 joins the results of call blocks and filter blocks as they are.
+Status Interpreter::WriteString(const Value& value) {
+  if (value.is_string()) return Write(value.view());
+  return Fail(Code::kInvalidArgument, "sequence item: expected str instance, ", TypeName(value),
+              " found");
+}
+
 Result<Interpreter::Flow> Interpreter::Execute(const Body& body) {
   for (const StatementPtr& statement : body) {
     KVD_TRY(const Flow flow, Execute(*statement));
@@ -335,7 +342,7 @@ Status Interpreter::ExecuteMacro(const Macro& macro) {
 Status Interpreter::ExecuteCallBlock(const CallBlock& block) {
   KVD_TRY(const Value caller, Make<MacroObject>(block.function, std::nullopt, activation_));
   KVD_TRY(const Value value, EvaluateCall(*block.call, &caller));
-  return WriteValue(value);
+  return WriteString(value);
 }
 
 Result<Interpreter::Flow> Interpreter::ExecuteFilterBlock(const FilterBlock& block) {
@@ -348,7 +355,7 @@ Result<Interpreter::Flow> Interpreter::ExecuteFilterBlock(const FilterBlock& blo
   const Result<Value> filtered = Evaluate(*block.filter);
   filter_text_ = outer;
   if (!filtered) return std::unexpected(filtered.error());
-  KVD_CHECK_OK(WriteValue(*filtered));
+  KVD_CHECK_OK(WriteString(*filtered));
   Leave(block.scope);
   return Flow::kNormal;
 }

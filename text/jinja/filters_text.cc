@@ -4,6 +4,7 @@
 #include "text/jinja/filters.h"
 #include "text/jinja/format_percent.h"
 #include "text/jinja/interpreter.h"
+#include "text/jinja/iteration.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
 #include "text/jinja/string_methods.h"
@@ -150,11 +151,14 @@ Result<Value> FilterTruncate(Invocation& call) {
     return Fail(Code::kInvalidArgument, "truncate: length ", length, " or leeway ", leeway,
                 " is too small");
   }
-  if (call.subject.is_undefined()) return call.subject;
+  KVD_TRY(const std::optional<std::int64_t> count, LengthOf(call.subject));
+  if (!count) {
+    return Fail(Code::kInvalidArgument, "object of type '", TypeName(call.subject),
+                "' has no len()");
+  }
+  if (*count <= length || *count - length <= leeway) return call.subject;
   KVD_CHECK_OK(RequireString(call));
   const Text& text = call.subject.text();
-  const auto count = static_cast<std::int64_t>(text.code_points);
-  if (count <= length || count - length <= leeway) return call.subject;
   const std::string_view kept =
       std::string_view(text.bytes)
           .substr(0, OffsetOf(text.bytes, static_cast<std::size_t>(length - end_length)));

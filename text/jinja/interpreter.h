@@ -94,6 +94,7 @@ class Interpreter {
   Result<Value> Resolve(const Value& name);
   Status Write(std::string_view text);
   Status WriteValue(const Value& value);
+  Status WriteString(const Value& value);
   // Executes `body` with its output collected in `text`.
   Result<Flow> Capture(const Body& body, std::string* text);
 

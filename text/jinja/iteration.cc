@@ -63,8 +63,7 @@ class CharacterIterator : public Iterator {
     if (rest.empty()) return std::optional<Value>();
     const std::size_t bytes = CharacterBytes(rest);
     at_ += bytes;
-    KVD_TRY(Value character, interpreter_.budget().String(std::string(rest.substr(0, bytes)),
-                                                          text_.is_safe_string()));
+    KVD_TRY(Value character, interpreter_.budget().String(std::string(rest.substr(0, bytes))));
     return std::optional(std::move(character));
   }
 

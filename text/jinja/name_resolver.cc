@@ -87,6 +87,16 @@ class NameResolver {
     return {};
   }
 
+  static bool IsConstant(const Expression& expression) {
+    if (expression.kind == ExpressionKind::kName || expression.kind == ExpressionKind::kCall) {
+      return false;
+    }
+    bool is_constant = true;
+    ForEachPart(expression,
+                [&](Expression& part) { is_constant = is_constant && IsConstant(part); });
+    return is_constant;
+  }
+
   Status ResolveExpression(Expression* expression, const Surroundings& around) {
     if (expression == nullptr) return {};
     Surroundings inside = around;
@@ -95,6 +105,11 @@ class NameResolver {
         auto* name = static_cast<Name*>(expression);
         name->slot = around.scope->SlotOf(name->name);
         return {};
+      }
+      case ExpressionKind::kItem: {
+        auto* item = static_cast<Item*>(expression);
+        item->is_constant = IsConstant(*item->object) && IsConstant(*item->index);
+        break;
       }
       case ExpressionKind::kConditional: inside.is_conditional = true; break;
       case ExpressionKind::kFilter: {

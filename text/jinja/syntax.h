@@ -187,7 +187,8 @@ struct Attribute : ExpressionOf<ExpressionKind::kAttribute> {
 struct Item : ExpressionOf<ExpressionKind::kItem> {
   using ExpressionOf::ExpressionOf;
   ExpressionPtr object;
-  ExpressionPtr index;  // may be a Slice
+  ExpressionPtr index;       // may be a Slice
+  bool is_constant = false;  // neither part has names or calls
 };
 
 // Occurs only as the index of an Item. Absent parts are null.
