@@ -227,7 +227,7 @@ std::optional<std::size_t> Value::Hash() const {
     case Kind::kTuple: return sequence().hash;
     case Kind::kObject:
       if (!object().is_hashable()) return std::nullopt;
-      return std::hash<const void*>{}(scalar_.object);
+      return object().Hash();
     case Kind::kList:
     case Kind::kDict: return std::nullopt;
   }
@@ -242,7 +242,7 @@ bool Equal(const Value& a, const Value& b) {
     case Value::Kind::kList:
     case Value::Kind::kTuple: return a.IsSameAs(b) || EqualItems(a.items(), b.items());
     case Value::Kind::kDict: return a.IsSameAs(b) || EqualDicts(a.dict(), b.dict());
-    case Value::Kind::kObject: return &a.object() == &b.object();
+    case Value::Kind::kObject: return a.object().Equals(b.object());
     default: return true;  // undefined, None
   }
 }

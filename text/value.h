@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +61,9 @@ class Object {
   virtual ~Object() = default;
   virtual std::string_view type_name() const = 0;  // Python's name of the type
   virtual bool is_hashable() const { return true; }
+  // Python's == and hash(). Equal objects have equal hashes.
+  virtual bool Equals(const Object& other) const { return this == &other; }
+  virtual std::size_t Hash() const { return std::hash<const void*>{}(this); }
 };
 
 class Value {

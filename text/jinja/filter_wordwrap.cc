@@ -138,7 +138,9 @@ std::vector<std::string> WrapLine(const Characters& text, const WrapStyle& style
     if (!chunks.empty() && chunks.back().size() > style.width) {
       const std::size_t used = line.size();
       TakeLongWord(style, used, &chunks, &line);
-      if (line.size() > used) last_chunk = used;
+      // textwrap adds the part of the long word even if it is empty, so that white space before it
+      // is not the end of the line.
+      if (style.breaks_long_words || line.size() > used) last_chunk = used;
     }
     const Characters tail(line.begin() + static_cast<std::ptrdiff_t>(last_chunk), line.end());
     if (IsSpace(tail)) line.resize(last_chunk);

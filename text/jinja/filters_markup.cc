@@ -23,14 +23,33 @@ constexpr std::size_t kPprintWidth = 80;
 
 struct Entity {
   std::string_view name;
-  std::string_view character;
+  std::uint32_t code_point;
 };
-constexpr std::array<Entity, 6> kEntities = {{{"amp;", "&"},
-                                              {"lt;", "<"},
-                                              {"gt;", ">"},
-                                              {"quot;", "\""},
-                                              {"apos;", "'"},
-                                              {"nbsp;", "\u00a0"}}};
+// The names of HTML that need no semicolon, even if other letters follow; the longest ones first
+// (HTML Standard, "Named character references").
+constexpr auto kEntities = std::to_array<Entity>(
+    {{"Aacute", 0xc1}, {"Agrave", 0xc0}, {"Atilde", 0xc3}, {"Ccedil", 0xc7}, {"Eacute", 0xc9},
+     {"Egrave", 0xc8}, {"Iacute", 0xcd}, {"Igrave", 0xcc}, {"Ntilde", 0xd1}, {"Oacute", 0xd3},
+     {"Ograve", 0xd2}, {"Oslash", 0xd8}, {"Otilde", 0xd5}, {"Uacute", 0xda}, {"Ugrave", 0xd9},
+     {"Yacute", 0xdd}, {"aacute", 0xe1}, {"agrave", 0xe0}, {"atilde", 0xe3}, {"brvbar", 0xa6},
+     {"ccedil", 0xe7}, {"curren", 0xa4}, {"divide", 0xf7}, {"eacute", 0xe9}, {"egrave", 0xe8},
+     {"frac12", 0xbd}, {"frac14", 0xbc}, {"frac34", 0xbe}, {"iacute", 0xed}, {"igrave", 0xec},
+     {"iquest", 0xbf}, {"middot", 0xb7}, {"ntilde", 0xf1}, {"oacute", 0xf3}, {"ograve", 0xf2},
+     {"oslash", 0xf8}, {"otilde", 0xf5}, {"plusmn", 0xb1}, {"uacute", 0xfa}, {"ugrave", 0xf9},
+     {"yacute", 0xfd}, {"AElig", 0xc6},  {"Acirc", 0xc2},  {"Aring", 0xc5},  {"Ecirc", 0xca},
+     {"Icirc", 0xce},  {"Ocirc", 0xd4},  {"THORN", 0xde},  {"Ucirc", 0xdb},  {"acirc", 0xe2},
+     {"acute", 0xb4},  {"aelig", 0xe6},  {"aring", 0xe5},  {"cedil", 0xb8},  {"ecirc", 0xea},
+     {"icirc", 0xee},  {"iexcl", 0xa1},  {"laquo", 0xab},  {"micro", 0xb5},  {"ocirc", 0xf4},
+     {"pound", 0xa3},  {"raquo", 0xbb},  {"szlig", 0xdf},  {"thorn", 0xfe},  {"times", 0xd7},
+     {"ucirc", 0xfb},  {"Auml", 0xc4},   {"COPY", 0xa9},   {"Euml", 0xcb},   {"Iuml", 0xcf},
+     {"Ouml", 0xd6},   {"QUOT", 0x22},   {"Uuml", 0xdc},   {"auml", 0xe4},   {"cent", 0xa2},
+     {"copy", 0xa9},   {"euml", 0xeb},   {"iuml", 0xef},   {"macr", 0xaf},   {"nbsp", 0xa0},
+     {"ordf", 0xaa},   {"ordm", 0xba},   {"ouml", 0xf6},   {"para", 0xb6},   {"quot", 0x22},
+     {"sect", 0xa7},   {"sup1", 0xb9},   {"sup2", 0xb2},   {"sup3", 0xb3},   {"uuml", 0xfc},
+     {"yuml", 0xff},   {"AMP", 0x26},    {"ETH", 0xd0},    {"REG", 0xae},    {"amp", 0x26},
+     {"deg", 0xb0},    {"eth", 0xf0},    {"not", 0xac},    {"reg", 0xae},    {"shy", 0xad},
+     {"uml", 0xa8},    {"yen", 0xa5},    {"GT", 0x3e},     {"LT", 0x3c},     {"gt", 0x3e},
+     {"lt", 0x3c}});
 
 // Appends the character of the entity at the start of `text`, which is behind "&", and returns the
 // entity's length; 0 if there is none. Errors: kUnsupported: a name that is not known.
@@ -49,13 +68,22 @@ Result<std::size_t> AppendEntity(std::string_view text, std::string* result) {
     AppendUtf8(static_cast<std::uint32_t>(*code), *result);
     return end + (end < text.size() && text[end] == ';' ? 1u : 0u);
   }
+  if (text.starts_with("apos;")) {
+    *result += '\'';
+    return std::size_t{5};
+  }
+  // The whole name counts before its beginning: "notin;" is not "not".
+  const std::size_t end = text.find_first_of("\t\n\f <&#;");
+  const bool has_end = end != std::string_view::npos && end > 1 && end <= 32 && text[end] == ';';
+  const std::string_view name = text.substr(0, has_end ? end : 0);
+  if (has_end && std::ranges::find(kEntities, name, &Entity::name) == kEntities.end()) {
+    return Fail(Code::kUnsupported, "striptags: an entity with a name");
+  }
   for (const Entity& entity : kEntities) {
     if (!text.starts_with(entity.name)) continue;
-    *result += entity.character;
-    return entity.name.size();
+    AppendUtf8(entity.code_point, *result);
+    return entity.name.size() + (text.substr(entity.name.size()).starts_with(';') ? 1u : 0u);
   }
-  const bool is_name = !text.empty() && ((text[0] | 0x20) >= 'a' && (text[0] | 0x20) <= 'z');
-  if (is_name) return Fail(Code::kUnsupported, "striptags: an entity with a name");
   return std::size_t{0};
 }
 

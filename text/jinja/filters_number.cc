@@ -175,7 +175,13 @@ Result<Value> RoundDirected(Invocation& call, std::int64_t digits, bool is_up) {
     if (std::isnan(scaled.real())) {
       return Fail(Code::kInvalidArgument, "cannot convert float NaN to integer");
     }
-    KVD_TRY(whole, IntegerFromFloat(is_up ? std::ceil(scaled.real()) : std::floor(scaled.real())));
+    const double rounded = is_up ? std::ceil(scaled.real()) : std::floor(scaled.real());
+    // Python divides an integer of any size; as a double it has the same quotient by a power of 10
+    // that is a float, or that is small.
+    if (std::isfinite(rounded) && std::abs(rounded) > 9e18) {
+      return Calculate(call.interpreter, BinaryOperator::kDivide, Value::Float(rounded), factor);
+    }
+    KVD_TRY(whole, IntegerFromFloat(rounded));
   }
   return Calculate(call.interpreter, BinaryOperator::kDivide, whole, factor);
 }

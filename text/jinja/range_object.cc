@@ -45,6 +45,12 @@ Result<Value> MakeRange(Interpreter& interpreter, std::int64_t start, std::int64
   return interpreter.Make<RangeObject>(start, stop, step, static_cast<std::int64_t>(count));
 }
 
+bool RangeObject::Equals(const Object& other) const {
+  const auto* range = dynamic_cast<const RangeObject*>(&other);
+  if (range == nullptr || range->count_ != count_) return false;
+  return count_ == 0 || (range->start_ == start_ && (count_ == 1 || range->step_ == step_));
+}
+
 Result<Value> RangeObject::AttributeNamed(Interpreter&, std::string_view name) {
   if (name == "start") return Value::Int(start_);
   if (name == "stop") return Value::Int(stop_);

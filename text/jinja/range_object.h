@@ -19,6 +19,9 @@ class RangeObject : public ScriptObject {
   Value At(std::int64_t index) const { return Value::Int(start_ + index * step_); }
 
   std::string_view type_name() const override { return "range"; }
+  // Ranges are equal if they have the same items.
+  bool Equals(const Object& other) const override;
+  std::size_t Hash() const override { return static_cast<std::size_t>(count_); }
   bool is_iterable() const override { return true; }
   bool has_items() const override { return true; }
   Result<Value> AttributeNamed(Interpreter&, std::string_view name) override;
