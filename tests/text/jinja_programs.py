@@ -102,6 +102,9 @@ class Writer:
         except MemoryError:
             raise
         except Exception as error:
+            # Jinja2's compiler does not find names in the filter of a set block.
+            if 'Tried to resolve a name' in str(error):
+                raise Dropped from None
             return None, str(error)
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -122,7 +125,7 @@ class Writer:
                 sets = [jinja_variables.variables(rng) for _ in range(SETS_PER_GRAMMAR)]
             try:
                 return self.lines(source, sets, mutated)
-            except (Dropped, TimeLimit, MemoryError, UnicodeEncodeError):
+            except (Dropped, TimeLimit, jinja_environment.Unsupported, MemoryError, UnicodeEncodeError):
                 self.counts['dropped'] += len(sets)
 
     def lines(self, source, sets, mutated):
