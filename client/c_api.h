@@ -80,7 +80,7 @@ int SubmitBody(kvd_request* request, Body body) {
 // returns, and kvd_finish calls `give`. The payload is not used after Ask has returned.
 template <wire::VerbArguments Args, class Give>
 Status Ask(kvd_client* client, kvd_request* later, const Args& args, const Payload& payload,
-           std::uint16_t flags, Give give) {
+           std::uint16_t flags, const Give& give) {
   KVD_CHECK_OK(NotNull(client, "client"));
   if (later == nullptr) {
     KVD_TRY(wire::ReplyOf<Args> reply, client->client.Call(args, payload, flags));

@@ -8,7 +8,7 @@
 
 namespace kvd::jinja {
 
-std::unexpected<Error> Interpreter::Locate(Error error, const Place& place) {
+std::unexpected<Error> Interpreter::Locate(const Error& error, const Place& place) {
   is_located_ = true;
   return Fail(error.code, AtPlace(place, error.message));
 }
@@ -24,7 +24,7 @@ Result<Value> Interpreter::Evaluate(const Expression& expression) {
   const Status depth = level.Check();
   Result<Value> value =
       depth ? EvaluateKind(expression) : Fail(depth.error().code, depth.error().message);
-  if (!value && !is_located_) return Locate(std::move(value.error()), expression.place);
+  if (!value && !is_located_) return Locate(value.error(), expression.place);
   return value;
 }
 
@@ -94,7 +94,7 @@ Result<Value> Interpreter::EvaluateDict(const DictDisplay& display) {
 }
 
 Result<Value> Interpreter::EvaluateUnary(const Unary& unary) {
-  KVD_TRY(const Value operand, Evaluate(*unary.operand));
+  KVD_TRY(Value operand, Evaluate(*unary.operand));
   if (unary.op == UnaryOperator::kNot) {
     KVD_TRY(const bool is_true, IsTrue(operand));
     return Value::Bool(!is_true);

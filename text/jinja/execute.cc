@@ -47,7 +47,7 @@ Result<Value> Interpreter::Resolve(const Value& name) {
   if (const Value* found = globals_.Find(name)) return *found;
   const BuiltinRow* const row = FindGlobal(name.view());
   if (row == nullptr) return Value();
-  KVD_TRY(const Value function, Make<GlobalFunction>(*row));
+  KVD_TRY(Value function, Make<GlobalFunction>(*row));
   globals_.Set(name, function);
   return function;
 }
@@ -138,7 +138,7 @@ Result<Interpreter::Flow> Interpreter::Execute(const Statement& statement) {
     return Flow::kNormal;
   };
   Result<Flow> flow = run();
-  if (!flow && !is_located_) return Locate(std::move(flow.error()), statement.place);
+  if (!flow && !is_located_) return Locate(flow.error(), statement.place);
   return flow;
 }
 
@@ -291,7 +291,8 @@ Result<Interpreter::Flow> Interpreter::RunLoop(const For& loop, const Value& ite
   KVD_TRY(IteratorPtr iterator, IterateOver(*this, source));
   LoopObject* object = nullptr;
   if (loop.uses_loop) {
-    KVD_TRY(const Value made, Make<LoopObject>(loop, closure, source, std::move(iterator), depth));
+    KVD_TRY(const Value made,
+            Make<LoopObject>(loop, closure, source, std::exchange(iterator, nullptr), depth));
     object = &static_cast<LoopObject&>(made.object());
   }
   bool is_empty = true;

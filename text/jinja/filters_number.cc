@@ -200,7 +200,7 @@ Result<Value> FilterAbs(Invocation& call) {
 
 Result<Value> FilterInt(Invocation& call) {
   KVD_TRY(const std::int64_t base, IntegerArgument(call, 1, 10));
-  const Value fallback = call.Has(0) ? call[0] : Value::Int(0);
+  Value fallback = call.Has(0) ? call[0] : Value::Int(0);
   const Value& value = call.subject;
   if (value.is_undefined()) return FailUndefined(value);
   if (value.is_integral()) return Value::Int(value.integer());
@@ -218,7 +218,7 @@ Result<Value> FilterInt(Invocation& call) {
 }
 
 Result<Value> FilterFloat(Invocation& call) {
-  const Value fallback = call.Has(0) ? call[0] : Value::Float(0);
+  Value fallback = call.Has(0) ? call[0] : Value::Float(0);
   const Value& value = call.subject;
   if (value.is_undefined()) return FailUndefined(value);
   if (value.is_number()) return Value::Float(value.number());

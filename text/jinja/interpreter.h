@@ -119,7 +119,7 @@ class Interpreter {
   Result<Arguments> EvaluateArguments(const CallArguments& arguments);
   Status AddMorePositional(const Value& more, Arguments* arguments);
   Status AddMoreNamed(const Value& more, Arguments* arguments);
-  std::unexpected<Error> Locate(Error error, const Place& place);
+  std::unexpected<Error> Locate(const Error& error, const Place& place);
 
   Value& SlotAt(const Slot& slot);
 

@@ -66,11 +66,8 @@ Result<Value> LoopObject::Peek() {
 
 Result<std::int64_t> LoopObject::CountItems() {
   if (count_) return *count_;
-  KVD_TRY(const std::optional<std::int64_t> length, LengthOf(iterable_));
-  if (length) {
-    count_ = *length;
-    return *count_;
-  }
+  KVD_TRY(count_, LengthOf(iterable_));
+  if (count_) return *count_;
   std::vector<Value> rest;
   while (true) {
     KVD_TRY(std::optional<Value> item, iterator_->Next());

@@ -68,12 +68,11 @@ std::string QuoteString(std::string_view text, bool is_ascii_only) {
       quoted += "\\r";
     } else if (code_point == '\t') {
       quoted += "\\t";
-    } else if (code_point >= 0x20 && code_point < 0x7f) {
+    } else if ((code_point >= 0x20 && code_point < 0x7f) ||
+               (!is_ascii_only && IsIn(CharacterClass::kPrintable, code_point))) {
       quoted += character;
-    } else if (is_ascii_only || !IsIn(CharacterClass::kPrintable, code_point)) {
-      AppendEscaped(code_point, &quoted);
     } else {
-      quoted += character;
+      AppendEscaped(code_point, &quoted);
     }
   }
   return quoted + quote;

@@ -2,6 +2,7 @@
 
 namespace kvd::jinja {
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): objects that can be called keep the arguments
 Result<Value> ScriptObject::Call(Interpreter&, Arguments) {
   return Fail(Code::kInvalidArgument, "'", type_name(), "' object is not callable");
 }
