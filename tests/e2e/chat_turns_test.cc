@@ -82,7 +82,9 @@ class ChatTurnsTest : public test::ServedDaemonTest {
   std::vector<Turn> Run(const std::string& program) {
     const Client client = Connect();
     EXPECT_TRUE(client.DropRetained(Force::kYes));
-    const auto formatter = ChatFormatter::Create({}, program, false);
+    ChatTexts texts;
+    texts.tokens = {{"bos", "<s>"}, {"eos", "</s>"}};
+    const auto formatter = ChatFormatter::Create(texts, program, false);
     EXPECT_TRUE(formatter.has_value()) << formatter.error().message;
     std::vector<Turn> turns;
     std::vector<TokenId> before;
