@@ -43,10 +43,10 @@ TEST(JinjaLimitsTest, BytesOfValuesAreBounded) {
         "{{ 'a'.ljust(10000000000) }}", "{{ '1'.zfill(10000000000) }}",
         "{{ '\t'.expandtabs(10000000000) }}", "{{ 'a' | indent(10000000000) }}",
         "{{ [1] | batch(10000000000, 0) | list }}",
-        "{% set ns = namespace(s='a' * 1000) %}"
-        "{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
-        "{% set ns = namespace(s='a' * 1000) %}"
-        "{% for i in range(60) %}{% set ns.s = ns.s.replace('', ns.s) %}{% endfor %}"}) {
+        ("{% set ns = namespace(s='a' * 1000) %}"
+         "{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}"),
+        ("{% set ns = namespace(s='a' * 1000) %}"
+         "{% for i in range(60) %}{% set ns.s = ns.s.replace('', ns.s) %}{% endfor %}")}) {
     ExpectNoSpace(source, {}, "values of more than");
   }
 }
