@@ -2,7 +2,8 @@
 
 namespace kvd::jinja {
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): objects that can be called keep the arguments
+// The objects that can be called keep the arguments.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 Result<Value> ScriptObject::Call(Interpreter&, Arguments) {
   return Fail(Code::kInvalidArgument, "'", type_name(), "' object is not callable");
 }
