@@ -379,8 +379,10 @@ TEST_P(GenerateRetryTest, PenaltiesLookAtTheSameHistory) {
   ExpectTheSameFromEveryRound({.prompt = 3, .repeat_penalty = 1.7f});
 }
 
-TEST_P(GenerateRetryTest, AdaptingSamplersGoOnFromTheirNumbers) {
-  if (GetParam()) GTEST_SKIP() << "a recurrent model may lack the row of the last token";
+// A recurrent model may lack the row of the last token, so adapting samplers may miss one update.
+class AdaptingRetryTest : public GenerateRetryTest {};
+
+TEST_P(AdaptingRetryTest, SamplersGoOnFromTheirNumbers) {
   SamplingParams mirostat = kPlainSampling;
   mirostat.mirostat_tau = 1.5f;
   mirostat.mirostat_eta = 0.7f;
@@ -441,6 +443,7 @@ TEST_P(GenerateRetryTest, WhatDoesNotFitIsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GenerateRetryTest, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(AttentionModel, AdaptingRetryTest, testing::Values(false));
 
 // ------------------------------------------------------------------------------- recurrent models
 
