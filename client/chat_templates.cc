@@ -10,7 +10,6 @@ Result<ChatTexts> ChatTextsFrom(const wire::ChatTemplatesReply& reply) {
   const auto records = wire::ParseChatTexts(reply.records);
   if (!records) return Fail(Code::kCorrupt, "chat_templates: ", records.error().message);
   ChatTexts texts;
-  texts.adds_bos = reply.adds_bos != 0;
   for (const wire::ChatTextView& record : *records) {
     auto& list = record.kind == wire::ChatTextKind::kTemplate ? texts.templates : texts.tokens;
     list.emplace_back(record.name, record.text);

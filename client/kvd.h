@@ -605,7 +605,8 @@ enum kvd_generate_flags {
   /* Resumes the sampler of the last generation that drew tokens for this sequence, or for the
    * sequence from which it was forked or loaded: the seed is the same, and the first draw is the
    * sampler's next draw. Temperature, top_k to repeat_last, top_n_sigma to dry_breakers, seed,
-   * biases and KVD_IGNORE_EOS are those of the earlier generation; the values in the request with KVD_RESUME_SAMPLER are ignored.
+   * biases and KVD_IGNORE_EOS are those of the earlier generation; the values in the request with
+   * KVD_RESUME_SAMPLER are ignored.
    * Error: KVD_NOT_FOUND (no generation has drawn tokens for the sequence). With KVD_CONTINUE and
    * KVD_RESUME_SAMPLER, a request produces the tokens that the earlier generation would have
    * produced next. */
@@ -916,7 +917,7 @@ int kvd_chat_submit(kvd_client* client, const kvd_chat_message* messages, size_t
  * completions (role, content as text or parts, tool_calls, tool_call_id, name, reasoning_content),
  * or an object with "messages" and any of
  *   "tools", "documents"       what the model may use
- *   "add_generation_prompt"    default true: the prompt ends with the header of the assistant's turn
+ *   "add_generation_prompt"    default true: the prompt ends with the header of the answer
  *   "continue_final_message"   default false: the prompt ends with the content of the last message,
  *                              an assistant's, which the model continues
  *   "enable_thinking"          a variable of many templates

@@ -97,8 +97,7 @@ Result<Outcome> Service::Do(const Call<wire::ChatTemplatesArgs>&) {
   }
   return NowOrLater(byte_count,
                     [&vocabulary, byte_count](WorkControl&) -> Result<wire::ChatTemplatesReply> {
-                      wire::ChatTemplatesReply reply{.adds_bos = vocabulary.add_bos() ? 1u : 0u,
-                                                     .records = std::vector<std::byte>(byte_count)};
+                      wire::ChatTemplatesReply reply{.records = std::vector<std::byte>(byte_count)};
                       wire::EncodeChatTexts(ChatTextsOf(vocabulary), reply.records);
                       return reply;
                     });

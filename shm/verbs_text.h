@@ -37,11 +37,7 @@ struct ChatText {
 static_assert(sizeof(ChatText) == 12);
 
 struct ChatTemplatesReply {
-  std::uint64_t adds_bos = 0;  // 1: a text of this model begins with the token bos
   std::vector<std::byte> records{};
-  static constexpr auto Slots() {
-    return Slotted(At(ReplySlot::kValue0, &ChatTemplatesReply::adds_bos));
-  }
   static constexpr auto Output() { return &ChatTemplatesReply::records; }
 };
 

@@ -110,10 +110,9 @@ Result<std::vector<TokenId>> ChatTokens(const Client& client, const ChatOptions&
   const bool begins_with_bos = bos != nullptr && !bos->empty() && text.starts_with(*bos);
   if (begins_with_bos && !is_new_sequence) text.erase(0, bos->size());
   KVD_TRY(std::vector<TokenId> tokens, client.Tokenize(text, wire::kFlagParseSpecial));
-  if (is_new_sequence && texts.adds_bos && !begins_with_bos) {
-    KVD_TRY(const wire::InfoReply info, client.Info());
-    if (info.bos_token >= 0) tokens.insert(tokens.begin(), info.bos_token);
-  }
+  if (!is_new_sequence || begins_with_bos) return tokens;
+  KVD_TRY(const wire::InfoReply info, client.Info());
+  if (info.adds_bos != 0) tokens.insert(tokens.begin(), info.bos_token);
   return tokens;
 }
 

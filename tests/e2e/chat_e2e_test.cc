@@ -23,7 +23,8 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr const char* kMessages =
-    R"([{"role": "system", "content": "Answer."}, {"role": "user", "content": "Where is the kite?"}])";
+    R"([{"role": "system", "content": "Answer."},
+        {"role": "user", "content": "Where is the kite?"}])";
 constexpr const char* kChatText =
     "<|system|>Answer.<|end|><|user|>Where is the kite?<|end|><|assistant|>";
 

@@ -13,7 +13,6 @@ struct ChatTexts {
   std::vector<std::pair<std::string, std::string>> templates;
   // Texts of special tokens by name: "bos", "eos", ...
   std::vector<std::pair<std::string, std::string>> tokens;
-  bool adds_bos = false;  // a text of this model begins with the token bos
 
   // Null if there is no such template or token.
   const std::string* FindTemplate(std::string_view name) const;

@@ -12,13 +12,6 @@ namespace {
 using test::SmallBlankSeparatedData;
 using testing::ElementsAre;
 
-std::vector<TokenId> TokensOf(const VocabularyData& data, std::string_view text) {
-  const auto vocabulary = MakeVocabulary(data);
-  const Result<std::vector<TokenId>> tokens = vocabulary->Tokenize(text, {});
-  EXPECT_TRUE(tokens.has_value()) << tokens.error().message;
-  return tokens ? *tokens : std::vector<TokenId>();
-}
-
 TEST(BlankSeparatedTest, WhiteSpaceEndsWordsAndIsNoToken) {
   EXPECT_THAT(TokensOf(SmallBlankSeparatedData(), "hello he\n\t  lo\u3000\u00a0h e"),
               ElementsAre(5, 3, 6, 5, 6, 1, 2));

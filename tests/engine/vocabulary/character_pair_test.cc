@@ -17,14 +17,6 @@ constexpr TokenId kSpace = 256, kH = 257, kE = 258, kL = 259, kO = 260, kHe = 26
                   kSpaceH = 263, kHell = 264, kLineFeed = 265, kLineFeeds = 266, kAccented = 267,
                   kBos = 268, kUser = 269;
 
-std::vector<TokenId> TokensOf(const VocabularyData& data, std::string_view text,
-                              TokenizeOptions options = {}) {
-  const auto vocabulary = MakeVocabulary(data);
-  const Result<std::vector<TokenId>> tokens = vocabulary->Tokenize(text, options);
-  EXPECT_TRUE(tokens.has_value()) << tokens.error().message;
-  return tokens ? *tokens : std::vector<TokenId>();
-}
-
 TEST(CharacterPairTest, CharactersOfALineAreMergedAndASpaceIsEscaped) {
   EXPECT_THAT(TokensOf(SmallLinesData(), "hello"), ElementsAre(kHell, kO));
   EXPECT_THAT(TokensOf(SmallLinesData(), " h o"), ElementsAre(kSpaceH, kSpace, kO));

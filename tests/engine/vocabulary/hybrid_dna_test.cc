@@ -15,13 +15,6 @@ using testing::ElementsAre;
 constexpr TokenId kAc = 256, kBegin = 257, kEnd = 258, kUnknownGroup = 259, kAcgtac = 260,
                   kAaaaaa = 261, kGtaaaa = 262;
 
-std::vector<TokenId> TokensOf(const VocabularyData& data, std::string_view text) {
-  const auto vocabulary = MakeVocabulary(data);
-  const Result<std::vector<TokenId>> tokens = vocabulary->Tokenize(text, {});
-  EXPECT_TRUE(tokens.has_value()) << tokens.error().message;
-  return tokens ? *tokens : std::vector<TokenId>();
-}
-
 TEST(HybridDnaTest, BasesAreCutInSixesAndTheLastGroupIsFilled) {
   EXPECT_THAT(TokensOf(SmallDnaData(), "ac<dna>acgtacGT</dna>ac"),
               ElementsAre(kAc, kBegin, kAcgtac, kGtaaaa, kEnd, kAc));

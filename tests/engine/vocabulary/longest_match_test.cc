@@ -20,14 +20,6 @@ using testing::HasSubstr;
 constexpr TokenId kHe = 257, kHell = 258, kHelloWor = 259, kLineEnd = 260, kTwoBytes = 261,
                   kApostrophe = 262, kUnused = 263;
 
-std::vector<TokenId> TokensOf(const VocabularyData& data, std::string_view text,
-                              TokenizeOptions options = {}) {
-  const auto vocabulary = MakeVocabulary(data);
-  const Result<std::vector<TokenId>> tokens = vocabulary->Tokenize(text, options);
-  EXPECT_TRUE(tokens.has_value()) << tokens.error().message;
-  return tokens ? *tokens : std::vector<TokenId>();
-}
-
 TEST(LongestMatchTest, EachTokenIsTheLongestThatBeginsThere) {
   EXPECT_THAT(TokensOf(SmallLongestMatchData(), "hello"), ElementsAre(kHell, 'o' + 1));
   EXPECT_THAT(TokensOf(SmallLongestMatchData(), "hello world"),

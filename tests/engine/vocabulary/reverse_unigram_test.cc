@@ -24,14 +24,6 @@ constexpr TokenId kA = 260, kB = 261, kAb = 262, kAccented = 264, kSpace = 265, 
                   kUser = 268;
 constexpr TokenId kFirstByte = 4;
 
-std::vector<TokenId> TokensOf(const VocabularyData& data, std::string_view text,
-                              TokenizeOptions options = {}) {
-  const auto vocabulary = MakeVocabulary(data);
-  const Result<std::vector<TokenId>> tokens = vocabulary->Tokenize(text, options);
-  EXPECT_TRUE(tokens.has_value()) << tokens.error().message;
-  return tokens ? *tokens : std::vector<TokenId>();
-}
-
 TEST(ReverseUnigramTest, TheSequenceWithTheBestSumIsTaken) {
   EXPECT_THAT(TokensOf(SmallReverseUnigramData(), "ab a"), ElementsAre(kAb, kSpace, kA));
   VocabularyData data = SmallReverseUnigramData();

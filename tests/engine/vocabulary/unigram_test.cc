@@ -30,14 +30,6 @@ VocabularyData UnigramData() {
   return data;
 }
 
-std::vector<TokenId> TokensOf(const VocabularyData& data, std::string_view text,
-                              TokenizeOptions options = {}) {
-  auto vocabulary = MakeVocabulary(data);
-  Result<std::vector<TokenId>> tokens = vocabulary->Tokenize(text, options);
-  EXPECT_TRUE(tokens.has_value()) << tokens.error().message;
-  return tokens ? *tokens : std::vector<TokenId>();
-}
-
 TEST(UnigramTest, TheCutWithTheBestSumOfScoresIsTaken) {
   VocabularyData data = UnigramData();
   EXPECT_THAT(TokensOf(data, "ab"), ElementsAre(kSpaceAb));

@@ -136,4 +136,12 @@ std::unique_ptr<Vocabulary> MakeVocabulary(VocabularyData data) {
   return made ? std::move(*made) : nullptr;
 }
 
+std::vector<TokenId> TokensOf(const VocabularyData& data, std::string_view text,
+                              TokenizeOptions options) {
+  const auto vocabulary = MakeVocabulary(data);
+  const Result<std::vector<TokenId>> tokens = vocabulary->Tokenize(text, options);
+  EXPECT_TRUE(tokens.has_value()) << tokens.error().message;
+  return tokens ? *tokens : std::vector<TokenId>();
+}
+
 }  // namespace kvd
