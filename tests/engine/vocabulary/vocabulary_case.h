@@ -47,7 +47,8 @@ VocabularyData SmallSentencePieceData();
 // Makes the vocabulary. On failure, adds a test failure and returns null.
 std::unique_ptr<Vocabulary> MakeVocabulary(VocabularyData data);
 
-// Makes the vocabulary and tokenizes a text. On an error, adds a test failure and returns no tokens.
+// Makes the vocabulary and tokenizes a text. On an error, adds a test failure and returns no
+// tokens.
 std::vector<TokenId> TokensOf(const VocabularyData& data, std::string_view text,
                               TokenizeOptions options = {});
 
