@@ -1,0 +1,16 @@
+#include "engine/grammar/grammar_program.h"
+
+namespace kvd {
+
+std::size_t GrammarProgram::held_bytes() const {
+  std::size_t bytes = sizeof(*this) + steps.capacity() * sizeof(GrammarStep) +
+                      alternatives.capacity() * sizeof(std::uint32_t) +
+                      rules.capacity() * sizeof(GrammarRule) +
+                      rule_of_rank.capacity() * sizeof(std::uint32_t) + texts.capacity();
+  for (const std::string& name : names) bytes += sizeof(name) + name.capacity();
+  for (const CharacterAutomaton& automaton : automatons)
+    bytes += sizeof(automaton) + automaton.held_bytes();
+  return bytes;
+}
+
+}  // namespace kvd
