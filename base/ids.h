@@ -10,6 +10,8 @@
 namespace kvd {
 
 using TokenId = std::int32_t;
+// The id that means "no token".
+inline constexpr TokenId kNoToken = -1;
 
 // The name of a sequence: the index of its record in the low 32 bits, the record's generation in
 // the high 32 bits. A handle whose generation differs from the record's is stale and stays invalid.

@@ -39,6 +39,8 @@ Result<wire::GenerateView> ViewOf(const GenerateOptions& options, std::uint32_t 
   view.biases = options.biases;
   view.stops = options.stops;
   if (options.breakers) view.breakers = *options.breakers;
+  view.grammar = options.grammar;
+  view.triggers = options.triggers;
   const std::uint32_t own_breakers = options.breakers ? wire::kOwnBreakers : 0u;
   view.params = {.token_count = static_cast<std::uint32_t>(options.tokens.size()),
                  .predict_max = options.predict_max,
@@ -51,7 +53,10 @@ Result<wire::GenerateView> ViewOf(const GenerateOptions& options, std::uint32_t 
                  .stop_bytes = 0,
                  .breaker_count = static_cast<std::uint32_t>(view.breakers.size()),
                  .breaker_bytes = 0,
-                 .reserved = 0};
+                 .grammar_bytes = static_cast<std::uint32_t>(
+                     std::min(options.grammar.size(), std::size_t{wire::kGrammarBytesMax} + 1)),
+                 .trigger_count = static_cast<std::uint32_t>(options.triggers.size()),
+                 .trigger_bytes = 0};
   KVD_CHECK_OK(wire::ValidateGenerateParams(view.params));
   for (const wire::LogitBias& bias : options.biases) {
     KVD_CHECK_OK(wire::ValidateLogitBias(bias, vocab_size));
@@ -59,6 +64,9 @@ Result<wire::GenerateView> ViewOf(const GenerateOptions& options, std::uint32_t 
   for (const std::string_view stop : options.stops) KVD_CHECK_OK(wire::ValidateStop(stop));
   for (const std::string_view breaker : view.breakers) {
     KVD_CHECK_OK(wire::ValidateBreaker(breaker));
+  }
+  for (const wire::TriggerView& trigger : options.triggers) {
+    KVD_CHECK_OK(wire::ValidateTrigger(trigger, vocab_size));
   }
   return view;
 }

@@ -606,12 +606,21 @@ enum kvd_generate_flags {
    * sequence from which it was forked or loaded: the seed is the same, and the first draw is the
    * sampler's next draw. Temperature, top_k to repeat_last, top_n_sigma to dry_breakers, seed,
    * biases and KVD_IGNORE_EOS are those of the earlier generation; the values in the request with
-   * KVD_RESUME_SAMPLER are ignored.
-   * Error: KVD_NOT_FOUND (no generation has drawn tokens for the sequence). With KVD_CONTINUE and
+   * KVD_RESUME_SAMPLER are ignored. A grammar is not kept: the request brings the text and the
+   * triggers of the earlier generation again, and the grammar reads the tokens since its beginning.
+   * Errors: KVD_NOT_FOUND (no generation has drawn tokens for the sequence), KVD_INVALID_ARGUMENT
+   * (the grammar differs), KVD_CONFLICT (the tokens were edited and left the grammar's language). With KVD_CONTINUE and
    * KVD_RESUME_SAMPLER, a request produces the tokens that the earlier generation would have
    * produced next. */
   KVD_RESUME_SAMPLER = 16
 };
+
+/* Starts a lazy grammar. The grammar reads the trigger itself: a text from its first byte on, even
+ * if the text begins within a token. */
+typedef struct kvd_grammar_trigger {
+  const char* text; /* UTF-8, 1..256 bytes; NULL: the trigger is `token` */
+  kvd_token token;
+} kvd_grammar_trigger;
 
 typedef struct kvd_generate_params {
   size_t size;             /* sizeof(kvd_generate_params) */
@@ -673,6 +682,16 @@ typedef struct kvd_generate_params {
    * "\n", ":", "\"" and "*". Not NULL with a count of 0: none. */
   const char* const* dry_breakers;
   size_t dry_breaker_count; /* number of breakers, at most 16 */
+  /* The answer is a sentence of this grammar, or the beginning of one: GBNF (docs/grammar.md) of at
+   * most 1 MiB, zero-terminated UTF-8. NULL (default): none. The daemon streams several tokens in
+   * one piece where the grammar leaves no choice. */
+  const char* grammar;
+  /* A JSON Schema (docs/structured_output.md), zero-terminated, in place of a grammar: the library
+   * turns it into one. NULL (default): none. Not together with `grammar`. */
+  const char* json_schema;
+  /* The grammar begins at the first of these triggers; before it, every token may be drawn. */
+  const kvd_grammar_trigger* grammar_triggers;
+  size_t grammar_trigger_count; /* at most 64; 0 (default): the grammar begins at once */
 } kvd_generate_params;
 /* Sets all members of *params to their defaults. `size`: sizeof *params. */
 void kvd_generate_params_init(kvd_generate_params* params, size_t size);
@@ -700,7 +719,8 @@ typedef struct kvd_piece {
 enum kvd_finish {
   KVD_FINISH_END = 1,   /* the model has produced an end token */
   KVD_FINISH_STOP = 2,  /* the generated text contains a stop text */
-  KVD_FINISH_LENGTH = 3 /* predict_max tokens were sampled */
+  KVD_FINISH_LENGTH = 3, /* predict_max tokens were sampled */
+  KVD_FINISH_GRAMMAR = 4 /* the grammar allows no further token */
 };
 typedef struct kvd_generate_result {
   uint64_t seed;            /* seed of the sampler */

@@ -9,6 +9,7 @@
 
 #include "client/c_api.h"
 #include "client/kvd.h"
+#include "text/schema/schema_grammar.h"
 
 namespace kvd {
 namespace {
@@ -68,7 +69,39 @@ std::chrono::milliseconds TimeoutFrom(std::int32_t timeout_ms) {
 struct GenerateTexts {
   std::vector<std::string_view> stops;
   std::vector<std::string_view> breakers;
+  std::vector<wire::TriggerView> triggers;
+  std::string schema_grammar;  // the grammar of params.json_schema
 };
+
+Status TakeGrammar(const kvd_generate_params& params, GenerateTexts& texts,
+                   GenerateOptions& options) {
+  if (params.grammar != nullptr && params.json_schema != nullptr) {
+    return Fail(Code::kInvalidArgument, "params: a grammar and a json_schema, at most one");
+  }
+  if (params.grammar != nullptr) {
+    options.grammar = params.grammar;
+    if (options.grammar.empty()) return Fail(Code::kInvalidArgument, "params.grammar: empty");
+  }
+  if (params.json_schema != nullptr) {
+    KVD_TRY(texts.schema_grammar, SchemaGrammar(params.json_schema));
+    options.grammar = texts.schema_grammar;
+  }
+  const std::size_t count = params.grammar_trigger_count;
+  if (count == 0) return {};
+  KVD_CHECK_OK(NotNull(params.grammar_triggers, "params.grammar_triggers"));
+  if (count > wire::kTriggersMax || options.grammar.empty()) {
+    return Fail(Code::kInvalidArgument, "params.grammar_trigger_count: ", count, ", at most ",
+                options.grammar.empty() ? 0 : wire::kTriggersMax);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const kvd_grammar_trigger& trigger = params.grammar_triggers[i];
+    wire::TriggerView view{.token = trigger.token, .text = {}};
+    if (trigger.text != nullptr) view = {.token = kNoToken, .text = trigger.text};
+    texts.triggers.push_back(view);
+  }
+  options.triggers = texts.triggers;
+  return {};
+}
 
 Status TakeTexts(const char* const* theirs, std::size_t count, const char* field,
                  std::vector<std::string_view>& ours) {
@@ -113,6 +146,7 @@ Result<GenerateOptions> OptionsFrom(const kvd_generate_params* theirs, GenerateT
   options.biases = {reinterpret_cast<const wire::LogitBias*>(ours.biases), ours.bias_count};
   options.stops = texts.stops;
   if (ours.dry_breakers != nullptr) options.breakers = texts.breakers;
+  KVD_CHECK_OK(TakeGrammar(ours, texts, options));
   options.shares_prefix = ours.no_prefix == 0;
   return options;
 }

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/ids.h"
+#include "shm/payload_codec.h"
 #include "shm/piece_codec.h"
 #include "shm/sampling_params.h"
 #include "shm/verb_table.h"
@@ -165,6 +166,10 @@ struct GenerateOptions {
   std::span<const std::string_view> stops{};
   // DRY's breakers, at most wire::kBreakersMax; nullopt: llama.cpp's default ones.
   std::optional<std::span<const std::string_view>> breakers{};
+  // GBNF that holds the answer, at most wire::kGrammarBytesMax bytes; empty: none. With triggers,
+  // at most wire::kTriggersMax, the grammar begins at the first trigger of the answer.
+  std::string_view grammar{};
+  std::span<const wire::TriggerView> triggers{};
 };
 
 }  // namespace kvd

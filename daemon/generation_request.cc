@@ -1,10 +1,12 @@
 // A GenerationRequest is in one of three states. While prompt_left() > 0, the prompt is being
-// computed. While drawn_ is set, a drawn token must be computed. When finish_ is set, the last
-// token was drawn.
+// computed. While run_left() > 0, a drawn token and the tokens that the grammar forces after it must
+// be computed. When finish_ is set, the last token was drawn. Before all of them, the request waits
+// for its grammar.
 #include "daemon/generation_request.h"
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -36,6 +38,10 @@ static_assert(kPieceBytesMax <= wire::kArenaBytesMin);
 
 // Number of tokens whose texts are searched for breakers between two steps.
 constexpr std::size_t kSearchedTokens = 8192;
+
+AllowedTokens AllowedOf(const TokenMask& mask) {
+  return {.list = mask.list(), .bits = mask.bits()};
+}
 
 }  // namespace
 
@@ -124,7 +130,7 @@ void GenerationRequest::SearchBreakers() {
 }
 
 std::span<const TokenId> GenerationRequest::opening_prompt() const {
-  if (cells_held_ != 0 || prompt_left() == 0 || has_failed()) return {};
+  if (cells_held_ != 0 || prompt_left() == 0 || has_failed() || state_.grammar_job) return {};
   return prompt_;
 }
 
@@ -135,15 +141,24 @@ void GenerationRequest::SkipTo(std::size_t cells) {
 }
 
 std::size_t GenerationRequest::wanted_tokens() const {
-  if (finishing() || has_piece() || runs_alone() || takes_back()) return 0;
-  return prompt_left() > 0 ? prompt_left() : 1;
+  if (finishing() || has_piece() || runs_alone() || takes_back() || state_.grammar_job) return 0;
+  if (recomputes_last()) return 1;
+  return prompt_left() > 0 ? prompt_left() : run_left();
+}
+
+bool GenerationRequest::is_last_run() const {
+  if (finish_) return true;
+  const std::size_t unseen = run_.size() - std::max(run_done_, run_seen_);
+  return params_.predict_max > 0 &&
+         predicted_ + unseen == static_cast<std::size_t>(params_.predict_max);
 }
 
 bool GenerationRequest::needs_row(std::size_t tokens) const {
   if (prompt_left() > 0) {
     return tokens == prompt_left() && (params_.predict_max != 0 || state_.keeps_logits);
   }
-  return known_ || (!cancelling_ && (!finish_ || state_.keeps_logits));
+  if (known_) return true;
+  return tokens == run_left() && !cancelling_ && (!is_last_run() || state_.keeps_logits);
 }
 
 bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item) {
@@ -157,9 +172,16 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
   } else if (prompt_left() > 0) {
     item.tokens = std::span(prompt_).subspan(prompt_done_, std::min(tokens_max, prompt_left()));
   } else {
-    KVD_ASSERT(drawn_.has_value());
-    item.tokens = std::span(&*drawn_, 1);
-    if (sampling_) item.sampler = RecordOf(*sampling_, sampler_.state());
+    KVD_ASSERT(run_left() > 0);
+    item.tokens = std::span(run_).subspan(run_done_, std::min(tokens_max, run_left()));
+    if (sampling_) {
+      SamplerProgress progress = sampler_.state();
+      // Each forced token counts as a draw, so that draw n is always that of token n.
+      const std::size_t forced = item.tokens.size() - (run_done_ < run_seen_ ? 1 : 0);
+      if (!IsGreedy(params_.sampling)) progress.draw_count += forced;
+      if (forced > 0) progress.adaptation_before = progress.adaptation;
+      item.sampler = RecordOf(*sampling_, progress, state_.kept_grammar);
+    }
   }
   item.first_logits_row = item.tokens.size() - (row != nullptr ? 1 : 0);
   item.logits = row;
@@ -167,7 +189,7 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
   // A generation keeps the recurrent state at the end of the prompt and at the end of the answer.
   item.keeps_state = recomputes_last()   ? false
                      : prompt_left() > 0 ? item.tokens.size() == prompt_left()
-                                         : finish_.has_value();
+                                         : item.tokens.size() == run_left() && is_last_run();
   return true;
 }
 
@@ -191,15 +213,28 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
     prompt_ended_ = Clock::now();
     if (params_.predict_max == 0) finish_ = wire::kFinishLength;
   } else {
-    drawn_.reset();
+    const std::size_t begin = std::max(run_done_, run_seen_);
+    run_done_ += item.tokens.size();
+    if (const Status taken = TakeForced(begin); !taken) return EndWith(taken.error());
     if (sampling_) state_.samplers->Put(sequence(), sampling_, sampler_.state());
+    if (run_left() > 0) return;
+    run_.clear();
+    run_done_ = run_seen_ = 0;
   }
   if (cancelling_) return AppendingRequest::OnCancel();
   if (finish_) return Conclude();
   Draw(row);
 }
 
+void GenerationRequest::TakeGrammar() {
+  Result<AnswerGrammar> grammar = std::exchange(state_.grammar_job, nullptr)->Take();
+  if (!grammar) return EndWith(grammar.error());
+  grammar_.emplace(std::move(*grammar));
+  if (grammar_->has_begun()) state_.grammars->PrepareMask(grammar_->matcher());
+}
+
 void GenerationRequest::RunAlone(Engine&) {
+  if (state_.grammar_job) return TakeGrammar();
   if (breaker_search_) return SearchBreakers();
   if (resumption_) return CatchUp();
   started_ = Clock::now();
@@ -221,6 +256,11 @@ void GenerationRequest::CatchUp() {
     if (!adopts_last() || caught_up_ < resumption_->drawn.size()) {
       sampler_.SkipDraw();
       sampler_.Accept(token);
+    } else if (grammar_ && grammar_->has_begun()) {
+      known_mask_ = grammar_->matcher().Mask();
+    }
+    if (grammar_) {
+      if (const Status read = grammar_->Accept(token); !read) return EndWith(read.error());
     }
     const Result<std::string> text = Take(token);
     if (!text) return EndWith(text.error());
@@ -242,7 +282,7 @@ void GenerationRequest::EndCatchingUp() {
     known_ = drawn.back();
     if (!recomputes_last()) AdoptKnown(std::exchange(state_.last_logits, {}));
   } else if (resumption_->is_last_drawn) {
-    drawn_ = drawn.back();
+    BeginRun(drawn.back());
   } else if (finish_) {
     Conclude();
   } else if (resumption_->take_back > 0) {
@@ -258,7 +298,9 @@ void GenerationRequest::OnTakenBack() {
   if (resumption_->drawn.empty()) {
     --prompt_done_;
   } else {
-    drawn_ = resumption_->drawn.back();
+    // The tokens that the grammar forces after this one follow with the next draw.
+    run_.assign(1, resumption_->drawn.back());
+    run_seen_ = 1;
   }
   resumption_.reset();
 }
@@ -269,21 +311,93 @@ std::optional<Pos> GenerationRequest::FirstAppended() const {
 }
 
 void GenerationRequest::Draw(std::span<const float> row) {
-  const Result<SampledToken> drawn = sampler_.Sample(row);
+  AddForced();
+  if (run_left() > 0) return;
+  const Result<std::optional<SampledToken>> drawn = DrawAllowed(row);
   if (!drawn) return EndWith(drawn.error());
-  sampler_.Accept(drawn->token);
-  const Result<std::string> text = Take(drawn->token);
+  if (!*drawn) {
+    finish_ = wire::kFinishGrammar;
+    return Conclude();
+  }
+  const TokenId token = (*drawn)->token;
+  sampler_.Accept(token);
+  const Result<std::string> text = Take(token);
   if (!text) return EndWith(text.error());
-  drawn_ = drawn->token;
+  BeginRun(token);
   ++sampled_count_;
-  StreamToken(*drawn, *text);
+  StreamToken(**drawn, *text);
+}
+
+Result<std::optional<SampledToken>> GenerationRequest::DrawAllowed(std::span<const float> row) {
+  if (!grammar_) {
+    KVD_TRY(const SampledToken drawn, sampler_.Sample(row));
+    return drawn;
+  }
+  if (grammar_->has_begun()) {
+    const std::shared_ptr<const TokenMask> mask = grammar_->matcher().Mask();
+    KVD_TRY(const std::optional<SampledToken> drawn, sampler_.SampleAllowed(row, AllowedOf(*mask)));
+    if (drawn) KVD_CHECK_OK(grammar_->Accept(drawn->token));
+    return drawn;
+  }
+  // A token that ends a trigger and goes on outside the language is refused and drawn again without
+  // it; the draw keeps its number.
+  std::vector<float> left;
+  const SamplerProgress before = sampler_.state();
+  for (;;) {
+    KVD_TRY(const SampledToken drawn, sampler_.Sample(left.empty() ? row : left));
+    if (grammar_->Accept(drawn.token)) return drawn;
+    sampler_.SetProgress(before);
+    if (left.empty()) left.assign(row.begin(), row.end());
+    left[static_cast<std::size_t>(drawn.token)] = -std::numeric_limits<float>::infinity();
+  }
+}
+
+void GenerationRequest::BeginRun(TokenId token) {
+  run_.assign(1, token);
+  run_done_ = 0;
+  run_seen_ = 1;
+  if (!finish_ && !cancelling_) AddForced();
+}
+
+// Log-probabilities belong to drawn tokens, and a stop text ends the answer at the token that
+// completes it, so with either of them every token is drawn.
+void GenerationRequest::AddForced() {
+  if (!grammar_) return;
+  const bool draws_all = params_.logprob_count > 0 || params_.stop_count > 0;
+  std::size_t tokens_max = draws_all ? 0 : AnswerGrammar::kForcedTokensMax;
+  if (params_.predict_max > 0) {
+    tokens_max = std::min<std::size_t>(
+        tokens_max, static_cast<std::uint32_t>(params_.predict_max) - predicted_);
+  }
+  for (const TokenId token : grammar_->ForcedTokens(tokens_max)) {
+    // A token that the grammar forces is in its language.
+    if (!grammar_->Accept(token)) break;
+    run_.push_back(token);
+  }
+  if (grammar_->has_begun()) state_.grammars->PrepareMask(grammar_->matcher());
+}
+
+Status GenerationRequest::TakeForced(std::size_t begin) {
+  if (unseen_.is_shown) unseen_ = {};
+  for (std::size_t i = begin; i < run_done_; ++i) {
+    sampler_.SkipDraw();
+    sampler_.Accept(run_[i]);
+    KVD_TRY(const std::string text, Take(run_[i]));
+    unseen_.tokens.push_back(run_[i]);
+    unseen_.text += text;
+  }
+  return {};
 }
 
 void GenerationRequest::AdoptKnown(std::span<const float> row) {
   const TokenId token = *std::exchange(known_, std::nullopt);
-  if (const Status adopted = sampler_.Adopt(row, token); !adopted) return EndWith(adopted.error());
+  const auto mask = std::exchange(known_mask_, nullptr);
+  std::optional<AllowedTokens> allowed;
+  if (mask) allowed = AllowedOf(*mask);
+  const Status adopted = sampler_.Adopt(row, token, allowed ? &*allowed : nullptr);
+  if (!adopted) return EndWith(adopted.error());
   sampler_.Accept(token);
-  drawn_ = token;
+  BeginRun(token);
 }
 
 Result<std::string> GenerationRequest::Take(TokenId token) {
@@ -321,15 +435,29 @@ void GenerationRequest::StreamToken(const SampledToken& drawn, std::string_view 
     const auto top = sampler_.top_logprobs();
     logprobs.insert(logprobs.end(), top.begin(), top.end());
   }
+  if (unseen_.is_shown) unseen_ = {};
+  std::vector<TokenId> tokens = unseen_.tokens;
+  tokens.push_back(drawn.token);
+  StreamPiece(tokens, Concat(unseen_.text, text), logprobs);
+  unseen_.is_shown = true;
+}
+
+void GenerationRequest::StreamUnseen() {
+  if (!unseen_.tokens.empty()) StreamPiece(unseen_.tokens, unseen_.text, {});
+  unseen_.is_shown = true;
+}
+
+void GenerationRequest::StreamPiece(std::span<const TokenId> tokens, std::string_view text,
+                                    std::span<const wire::TokenLogprob> logprobs) {
   const wire::PieceView view{
       .kind = wire::kPieceTokens,
       .done = predicted_,
       .total = params_.predict_max > 0 ? static_cast<std::uint64_t>(params_.predict_max) : 0,
-      .tokens = std::span(&drawn.token, 1),
+      .tokens = tokens,
       .text = text,
       .logprobs = logprobs};
-  // A piece has at most kPieceBytesMax bytes, which fit into every arena. The check of the piece's
-  // size makes a larger piece an error of the request instead of a failed assertion.
+  // A piece of one token has at most kPieceBytesMax bytes, which fit into every arena. The check of
+  // the piece's size makes a larger piece an error of the request instead of a failed assertion.
   const std::size_t piece_bytes = wire::PieceBytes(view);
   if (piece_bytes > session().output_bytes_max()) {
     return EndWith(
@@ -343,6 +471,8 @@ void GenerationRequest::StreamToken(const SampledToken& drawn, std::string_view 
 }
 
 void GenerationRequest::Conclude() {
+  if (!unseen_.is_shown) StreamUnseen();
+  if (finishing()) return;
   const auto now = Clock::now();
   const auto nanoseconds = [](Clock::duration duration) {
     return static_cast<std::uint64_t>(
@@ -366,11 +496,15 @@ void GenerationRequest::Conclude() {
 void GenerationRequest::OnCancel() {
   // If the client has seen a token that is not computed yet, the token is computed before the
   // request ends, so that the token becomes part of the sequence.
-  if ((drawn_ || known_) && !has_piece() && !session().closed()) {
+  const bool has_seen = run_done_ < run_seen_;
+  if ((has_seen || known_) && !has_piece() && !session().closed()) {
+    run_.resize(run_seen_);
     cancelling_ = true;
     return;
   }
+  const bool shows_unseen = has_piece() || !unseen_.is_shown;
   AppendingRequest::OnCancel();
+  if (shows_unseen && !session().closed()) StreamUnseen();
 }
 
 }  // namespace kvd

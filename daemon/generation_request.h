@@ -3,8 +3,9 @@
 //
 // Every drawn token is committed, including the last one. A token is streamed as soon as it is
 // drawn, and is computed in the next step; for the last token, the step computes no logits.
-// When the final answer comes, the sequence therefore holds exactly the tokens that the client has
-// seen, also after a cancel. An error during the prompt leaves the sequence as it was before the
+// Tokens that a grammar forces are not drawn: they are computed together with the token before them
+// and streamed afterwards. When the final answer comes, the sequence therefore holds exactly the
+// tokens that the client has seen, also after a cancel. An error during the prompt leaves the sequence as it was before the
 // request, unless the tokens cannot be removed (a sliding window has lost its first cells, or there
 // is no room to recompute a recurrent state); if so, the error message says that the tokens stay.
 // An error after the prompt (a full pool) leaves the committed tokens, which may lack the last
@@ -21,6 +22,7 @@
 #include "daemon/appending_request.h"
 #include "daemon/breaker_search.h"
 #include "daemon/computing_request.h"
+#include "daemon/grammar_worker.h"
 #include "daemon/kept_samplers.h"
 #include "engine/sampling/sampler.h"
 #include "engine/sampling/stop_matcher.h"
@@ -84,6 +86,11 @@ struct GenerationState {
   // The object that receives the sampler's state and outlives the request; null: the state is not
   // stored.
   KeptSamplers* samplers = nullptr;
+
+  // The grammar of the answer; null: none. The request waits for it before it computes anything.
+  std::shared_ptr<GrammarJob> grammar_job{};
+  GrammarWorker* grammars = nullptr;  // computes masks; outlives the request
+  KeptGrammar kept_grammar{};         // what is recorded with the drawn tokens
 };
 
 // Returns DRY's breakers as texts.
@@ -120,6 +127,10 @@ class GenerationRequest final : public AppendingRequest {
       const Vocabulary& vocabulary, std::uint32_t vocab_size, GenerationState state = {},
       std::optional<GenerationResumption> resumption = std::nullopt);
 
+  ~GenerationRequest() override {
+    if (state_.grammar_job) state_.grammar_job->Cancel();
+  }
+
   std::span<const TokenId> opening_prompt() const override;
   std::size_t opening_done() const override { return prompt_done_; }
   void SkipTo(std::size_t cells) override;
@@ -130,7 +141,9 @@ class GenerationRequest final : public AppendingRequest {
   void OnCancel() override;
   // runs_alone returns true while DRY's breakers are searched, before the first draw of a
   // generation without a prompt, and while the tokens of an earlier attempt are processed again.
+  // It also returns true when the grammar is ready.
   bool runs_alone() const override {
+    if (state_.grammar_job) return state_.grammar_job->is_done() && !finishing();
     return (breaker_search_ || resumption_ || !state_.last_logits.empty()) && !has_piece() &&
            !takes_back();
   }
@@ -148,6 +161,9 @@ class GenerationRequest final : public AppendingRequest {
   std::optional<Pos> FirstAppended() const override;
   void OnTakenBack() override;
   std::size_t prompt_left() const { return prompt_.size() - prompt_done_; }
+  std::size_t run_left() const { return run_.size() - run_done_; }
+  // Returns whether the run's last token is the answer's last one.
+  bool is_last_run() const;
   // Returns whether the sampler must still adapt to the last token of the earlier attempt, and the
   // token's row is kept or can be computed.
   bool adopts_last() const {
@@ -156,7 +172,17 @@ class GenerationRequest final : public AppendingRequest {
   }
   bool recomputes_last() const { return state_.scratch.handle() != SequenceHandle::kNone; }
   void SearchBreakers();
+  void TakeGrammar();
+  // Draws the next token, or begins a run of tokens that the grammar forces.
   void Draw(std::span<const float> row);
+  // Draws a token that the grammar allows, and reads it. nullopt: there is none.
+  Result<std::optional<SampledToken>> DrawAllowed(std::span<const float> row);
+  // Makes the token the run's first one, and adds the tokens that the grammar forces after it.
+  void BeginRun(TokenId token);
+  void AddForced();
+  // Takes the run's committed tokens from `begin` on, which the client has not seen yet.
+  Status TakeForced(std::size_t begin);
+  void StreamUnseen();
   // Adapts the sampler to the token that an earlier attempt has drawn from the same row.
   void AdoptKnown(std::span<const float> row);
   // Adds a drawn token to the counts, and returns the text to show. Take sets finish_ if the token
@@ -170,7 +196,10 @@ class GenerationRequest final : public AppendingRequest {
   // Returns the text that may be shown after a drawn token; text that may begin a stop string is
   // held back. TextOf sets finish_ if a stop string is complete.
   Result<std::string> TextOf(TokenId token);
+  // Streams the tokens of unseen_, and then the drawn token.
   void StreamToken(const SampledToken& drawn, std::string_view text);
+  void StreamPiece(std::span<const TokenId> tokens, std::string_view text,
+                   std::span<const wire::TokenLogprob> logprobs);
   void Conclude();
 
   const Vocabulary& vocabulary_;
@@ -192,7 +221,21 @@ class GenerationRequest final : public AppendingRequest {
   std::size_t caught_up_ = 0;  // number of processed tokens of resumption_->drawn
   Pos next_pos_;
   std::size_t prompt_done_ = 0;
-  std::optional<TokenId> drawn_;  // the token that is streamed, but not computed yet
+  // The tokens that are computed next: a drawn token, which is streamed (run_seen_ == 1), and the
+  // tokens that the grammar forces after it, which are streamed when they are committed.
+  std::vector<TokenId> run_;
+  std::size_t run_done_ = 0;  // number of committed tokens of run_
+  std::size_t run_seen_ = 0;
+  // Committed forced tokens and their text, which the next piece shows before its drawn token.
+  struct Unseen {
+    std::vector<TokenId> tokens;
+    std::string text;
+    bool is_shown = false;  // the last piece shows them
+  };
+  Unseen unseen_;
+  std::optional<AnswerGrammar> grammar_;
+  // The tokens that the grammar allowed before the token known_.
+  std::shared_ptr<const TokenMask> known_mask_;
   // The token that an earlier attempt has streamed; the sampler adapts to it with the next row.
   std::optional<TokenId> known_;
   // The reason of the end; set when the last token is drawn.

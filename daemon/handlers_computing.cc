@@ -12,6 +12,8 @@
 #include "daemon/embed_request.h"
 #include "daemon/encode_request.h"
 #include "daemon/generation_request.h"
+#include "daemon/grammar_worker.h"
+#include "daemon/owner_of_uid.h"
 #include "daemon/rank_request.h"
 #include "daemon/service.h"
 #include "daemon/session_tokens.h"
@@ -199,6 +201,50 @@ Status Service::PrepareContinue(const VerbRequest& request, const SequenceInfo& 
   return {};
 }
 
+Status Service::BeginGrammar(const VerbRequest& request, const SequenceInfo& info,
+                             wire::GenerateRequest& generate,
+                             const std::optional<KeptGrammar>& kept, std::uint32_t first_cell,
+                             GenerationState* state) {
+  if (kept && kept->hash != generate.grammar_hash) {
+    if (kept->hash == 0) {
+      return Fail(Code::kInvalidArgument,
+                  "generate.grammar: the resumed sampler has drawn without a grammar");
+    }
+    return Fail(Code::kInvalidArgument, "generate.grammar: ",
+                generate.grammar_hash == 0 ? "none, but" : "not the one with which",
+                " the resumed sampler has drawn", generate.grammar_hash == 0 ? " with one" : "");
+  }
+  if (generate.grammar_hash == 0) return {};
+  if (surroundings_.grammars == nullptr) {
+    return Fail(Code::kUnsupported, "generate.grammar: this daemon has no grammars");
+  }
+  if (engine_.vocabulary().kind() == Vocabulary::Kind::kNone) {
+    return Fail(Code::kNoTokenizer, "grammar: ", engine_.vocabulary().no_tokenizer_reason());
+  }
+  GrammarWanted wanted{.owner = OwnerOf(request.caller.uid),
+                       .account = request.session->account(),
+                       .text = std::move(generate.grammar),
+                       .hash = generate.grammar_hash,
+                       .triggers = {},
+                       .past = {}};
+  for (wire::GenerateRequest::Trigger& trigger : generate.triggers) {
+    wanted.triggers.push_back({.token = trigger.token, .text = std::move(trigger.text)});
+  }
+  const auto prompt = static_cast<std::uint32_t>(generate.tokens.size());
+  std::uint32_t begin = first_cell + prompt;
+  if (kept) {
+    begin = std::min(kept->begin, first_cell);
+    std::vector<Pos> positions;
+    KVD_CHECK_OK(memory_.holds().ReadCells(info.handle, begin, first_cell - begin, &wanted.past,
+                                           &positions));
+    wanted.past.insert(wanted.past.end(), generate.tokens.begin(), generate.tokens.end());
+  }
+  state->kept_grammar = {.hash = generate.grammar_hash, .begin = begin};
+  state->grammars = surroundings_.grammars;
+  state->grammar_job = surroundings_.grammars->Begin(std::move(wanted));
+  return {};
+}
+
 Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
   KVD_CHECK_OK(CheckDecoder(engine_.config()));
   const std::uint32_t vocab_size = engine_.config().vocab_size;
@@ -218,12 +264,14 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
   state.breaker_cache = &breaker_cache_;
   const std::uint64_t own_first = progress.first_cell + generate.tokens.size();
   const bool has_drawn = progress.is_known && info.sampler.cell_count > own_first;
+  std::optional<KeptGrammar> kept_grammar;
   if ((generate.params.flags & wire::kResumeSampler) != 0) {
     const Result<KeptSampler> kept = samplers_.Find(info.handle);
     if (!kept) {
       return Fail(kept.error().code, "generate.flags: resume: ", kept.error().message);
     }
     TakeSampler(kept->options, &generate);
+    kept_grammar = kept->grammar;
     // The request repeats all draws of its own earlier attempt, also draws whose tokens were
     // removed later, so draw_count must not include the draws of that attempt.
     const std::uint64_t own =
@@ -257,6 +305,8 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
     KVD_CHECK_OK(memory_.holds().ReadCells(info.handle, progress.first_cell - cells, cells,
                                            &history, &positions));
   }
+  KVD_CHECK_OK(BeginGrammar(call, info, generate, kept_grammar,
+                            static_cast<std::uint32_t>(progress.first_cell), &state));
   KVD_TRY(auto generation,
           GenerationRequest::Create(call.origin(), info.handle, pos, progress.first_cell,
                                     std::move(generate), history, engine_.vocabulary(), vocab_size,

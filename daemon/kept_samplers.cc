@@ -17,20 +17,24 @@ void KeptSamplers::Put(SequenceHandle sequence, std::shared_ptr<const SamplerOpt
 }
 
 Status KeptSamplers::PutLoaded(SequenceHandle sequence, KeptSampler kept) {
-  KVD_CHECK_OK(memory_.sequences().SetSampler(sequence, RecordOf(kept.options, kept.progress)));
+  KVD_CHECK_OK(memory_.sequences().SetSampler(
+      sequence, RecordOf(kept.options, kept.progress, kept.grammar)));
   Put(sequence, std::make_shared<const SamplerOptions>(std::move(kept.options)), kept.progress);
   return {};
 }
 
 Result<KeptSampler> KeptSamplers::Find(SequenceHandle sequence) const {
+  KVD_TRY(const SequenceInfo info, memory_.sequences().Query(sequence));
   {
     const MutexLock lock(mutex_);
     const auto found = entries_.find(sequence);
     if (found != entries_.end()) {
-      return KeptSampler{.options = *found->second.options, .progress = found->second.progress};
+      return KeptSampler{.options = *found->second.options,
+                         .progress = found->second.progress,
+                         .grammar = {.hash = info.sampler.grammar_hash,
+                                     .begin = info.sampler.grammar_begin}};
     }
   }
-  KVD_TRY(const SequenceInfo info, memory_.sequences().Query(sequence));
   if (info.sampler.flags != 0) return SamplerOf(info.sampler, vocab_size_);
   return Fail(Code::kNotFound, "no generation has drawn from sequence ",
               static_cast<std::uint64_t>(sequence));

@@ -31,8 +31,8 @@ class KeptSamplers {
   // Stores a sampler that was loaded from a saved state, both in this object and in the memory's
   // record of the sequence.
   Status PutLoaded(SequenceHandle sequence, KeptSampler kept);
-  // Errors: kNotFound (no generation has drawn tokens of the sequence), and the errors of
-  // SamplerOf.
+  // The grammar is that of the memory's record, which follows the edits of the sequence. Errors:
+  // kNotFound (no generation has drawn tokens of the sequence), and the errors of SamplerOf.
   Result<KeptSampler> Find(SequenceHandle sequence) const;
   // Gives the forks the sampler of the sequence `from`.
   void Inherit(SequenceHandle from, std::span<const SequenceHandle> forks);

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "daemon/asio_loop.h"
 #include "daemon/free_memory.h"
+#include "daemon/grammar_worker.h"
 #include "daemon/inherited_socket.h"
 #include "daemon/listener.h"
 #include "daemon/log.h"
@@ -301,6 +302,11 @@ Status Serve(const DaemonOptions& options, int signals) {
                        .defrag_threshold = options.defrag_threshold / 100.0,
                        .prompt_cache = prompt_cache.get()});
   if (prompt_cache) prompt_cache->OnLoaded([&scheduler] { scheduler.WakeUp(); });
+  AsioLoop grammar_loop;
+  GrammarWorker grammars(
+      engine->vocabulary(), engine->config().vocab_size,
+      [&grammar_loop](std::function<void()> call) { grammar_loop.Post(std::move(call)); },
+      [&scheduler] { scheduler.WakeUp(); });
   Server server(
       {.loop = loop,
        .workers = workers,
@@ -308,7 +314,8 @@ Status Serve(const DaemonOptions& options, int signals) {
        .scheduler = scheduler,
        .shares = shares,
        .saved_states = saved_states.get(),
-       .prompt_cache = prompt_cache.get()},
+       .prompt_cache = prompt_cache.get(),
+       .grammars = &grammars},
       {.hello_deadline = std::chrono::milliseconds(options.hello_timeout_ms),
        .reconnect_wait = std::chrono::milliseconds(options.reconnect_wait_ms),
        .restart_wait = std::chrono::seconds(options.restart_wait_s),
@@ -317,6 +324,7 @@ Status Serve(const DaemonOptions& options, int signals) {
   std::thread engine_thread([&scheduler] { scheduler.Run(); });
   const auto cache_changes = WatchCache(cache_spills, prompt_cache.get());
   std::thread load_thread([&cache_loads] { cache_loads.Run(); });
+  std::thread grammar_thread([&grammar_loop] { grammar_loop.Run(); });
   std::thread spill_thread([&cache_spills] {
     StandBack();
     cache_spills.Run();
@@ -368,6 +376,8 @@ Status Serve(const DaemonOptions& options, int signals) {
   load_thread.join();
   cache_spills.Stop();
   spill_thread.join();
+  grammar_loop.Stop();
+  grammar_thread.join();
   server.CloseAll();
   // If the memory holds no sequences and no sessions, the daemon removes the files of its state.
   if (engine->memory().Usage().live_sequences == 0 && engine->memory().sessions().List().empty()) {

@@ -47,7 +47,8 @@ Server::Server(const Parts& parts, const ServerOptions& options)
            },
            .session_count = [this] { return static_cast<std::uint32_t>(conversations_.size()); },
            .saved_states = parts.saved_states,
-           .prompt_cache = parts.prompt_cache},
+           .prompt_cache = parts.prompt_cache,
+           .grammars = parts.grammars},
           options.prefixes),
       waiting_(parts.loop,
                [this](const StoredSession& session) {

@@ -34,10 +34,12 @@
 #include "daemon/state_upload.h"
 #include "daemon/verb_call.h"
 #include "engine/engine.h"
+#include "shm/payload_codec.h"
 #include "shm/verb_table.h"
 
 namespace kvd {
 
+class GrammarWorker;
 class PromptCache;
 struct GenerationState;
 
@@ -56,6 +58,7 @@ class Service {
     SavedStates* saved_states = nullptr;  // the files of saved states; null: states cannot be saved
     // The prompt cache on disk; null: the daemon has no prompt cache.
     PromptCache* prompt_cache = nullptr;
+    GrammarWorker* grammars = nullptr;  // null: generations cannot have grammars
   };
 
   // All arguments that are references or pointers refer to objects that outlive the service.
@@ -203,6 +206,11 @@ class Service {
   // Determines the source of the logits from which a request with kContinue draws its first token.
   Status PrepareContinue(const VerbRequest& request, const SequenceInfo& info,
                          GenerationState* state);
+  // Begins the compilation of the request's grammar. `kept`: the grammar of the sampler that the
+  // request resumes; nullopt: it resumes none. `first_cell`: the cells before the request.
+  Status BeginGrammar(const VerbRequest& request, const SequenceInfo& info,
+                      wire::GenerateRequest& generate, const std::optional<KeptGrammar>& kept,
+                      std::uint32_t first_cell, GenerationState* state);
   // Checks that an empty pool could hold `tokens` tokens. Whether the pool has free room and
   // whether the uid's share is large enough is checked later, before the first step.
   Status CheckTokenCount(std::uint64_t tokens) const;

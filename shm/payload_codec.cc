@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/siphash.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "shm/wire_check.h"
@@ -90,6 +91,44 @@ std::size_t LengthPrefixedBytes(std::span<const std::string_view> texts) {
   return byte_count;
 }
 
+std::size_t TriggerBytes(std::span<const TriggerView> triggers) {
+  std::size_t byte_count = 0;
+  for (const TriggerView& trigger : triggers) {
+    byte_count += sizeof(TokenId) + sizeof(std::uint32_t) + trigger.text.size();
+  }
+  return byte_count;
+}
+
+Result<std::vector<GenerateRequest::Trigger>> ParseTriggers(Reader reader, std::uint32_t count,
+                                                            std::uint32_t vocab_size) {
+  std::vector<GenerateRequest::Trigger> triggers;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (reader.Left() < sizeof(TokenId) + sizeof(std::uint32_t)) {
+      return Bad("generate.trigger_bytes", Concat("end inside trigger ", i));
+    }
+    const auto token = reader.Take<TokenId>();
+    const auto byte_count = reader.Take<std::uint32_t>();
+    if (byte_count > reader.Left()) {
+      return Bad("generate.trigger", Concat("number ", i, " has ", byte_count, " bytes, ",
+                                            reader.Left(), " are left"));
+    }
+    const TriggerView view{.token = token, .text = reader.TakeText(byte_count)};
+    KVD_CHECK_OK(ValidateTrigger(view, vocab_size));
+    triggers.push_back({.token = token, .text = std::string(view.text)});
+  }
+  if (reader.Left() != 0) {
+    return Bad("generate.trigger_bytes", Concat(reader.Left(), " more than the triggers have"));
+  }
+  return triggers;
+}
+
+// The hash of the rest of the payload, triggers and grammar; 0 without a grammar.
+std::uint64_t HashOfGrammar(Reader rest, std::uint32_t grammar_bytes) {
+  if (grammar_bytes == 0) return 0;
+  const std::uint64_t hash = SipHash24(0x6b766420, 0x6772616d6d617221, rest.TakeText(rest.Left()));
+  return hash != 0 ? hash : 1;
+}
+
 // Parses `count` texts that each follow their length and that `validate` accepts. `field`: the name
 // of one text. The texts end where the reader ends.
 Result<std::vector<std::string>> ParseShortTexts(Reader reader, std::uint32_t count,
@@ -136,9 +175,12 @@ Status ValidateGenerateParams(const GenerateParams& params) {
   }
   KVD_CHECK_OK(CheckCount("generate.bias_count", params.bias_count, 0, kBiasesMax));
   KVD_CHECK_OK(CheckCount("generate.stop_count", params.stop_count, 0, kStopsMax));
-  if (params.reserved != 0) return Bad("generate.reserved", "not zero");
   const bool has_own = (params.flags & kOwnBreakers) != 0;
-  return CheckCount("generate.breaker_count", params.breaker_count, 0, has_own ? kBreakersMax : 0);
+  KVD_CHECK_OK(CheckCount("generate.breaker_count", params.breaker_count, 0,
+                          has_own ? kBreakersMax : 0));
+  KVD_CHECK_OK(CheckCount("generate.grammar_bytes", params.grammar_bytes, 0, kGrammarBytesMax));
+  return CheckCount("generate.trigger_count", params.trigger_count, 0,
+                    params.grammar_bytes != 0 ? kTriggersMax : 0);
 }
 
 Status ValidateLogitBias(const LogitBias& bias, std::uint32_t vocab_size) {
@@ -159,9 +201,22 @@ Status ValidateBreaker(std::string_view breaker) {
   return ValidateShortText("generate.breaker", breaker, kBreakerBytesMax);
 }
 
+Status ValidateTrigger(const TriggerView& trigger, std::uint32_t vocab_size) {
+  if (trigger.token == kNoToken) {
+    return ValidateShortText("generate.trigger", trigger.text, kTriggerBytesMax);
+  }
+  if (trigger.token < 0 || static_cast<std::uint32_t>(trigger.token) >= vocab_size) {
+    return Bad("generate.trigger",
+               Concat("token ", trigger.token, ", the vocabulary has ", vocab_size));
+  }
+  if (trigger.text.empty()) return {};
+  return Bad("generate.trigger", Concat("token ", trigger.token, " and a text"));
+}
+
 std::size_t GenerateBytes(const GenerateView& generate) {
   return sizeof(GenerateParams) + generate.tokens.size_bytes() + generate.biases.size_bytes() +
-         LengthPrefixedBytes(generate.stops) + LengthPrefixedBytes(generate.breakers);
+         LengthPrefixedBytes(generate.stops) + LengthPrefixedBytes(generate.breakers) +
+         TriggerBytes(generate.triggers) + generate.grammar.size();
 }
 
 void EncodeGenerate(const GenerateView& generate, std::span<std::byte> out) {
@@ -172,6 +227,9 @@ void EncodeGenerate(const GenerateView& generate, std::span<std::byte> out) {
   params.stop_bytes = static_cast<std::uint32_t>(LengthPrefixedBytes(generate.stops));
   params.breaker_count = static_cast<std::uint32_t>(generate.breakers.size());
   params.breaker_bytes = static_cast<std::uint32_t>(LengthPrefixedBytes(generate.breakers));
+  params.grammar_bytes = static_cast<std::uint32_t>(generate.grammar.size());
+  params.trigger_count = static_cast<std::uint32_t>(generate.triggers.size());
+  params.trigger_bytes = static_cast<std::uint32_t>(TriggerBytes(generate.triggers));
   Writer writer(out);
   writer.PutValue(params);
   writer.Put(generate.tokens.data(), generate.tokens.size_bytes());
@@ -182,6 +240,12 @@ void EncodeGenerate(const GenerateView& generate, std::span<std::byte> out) {
       writer.Put(text.data(), text.size());
     }
   }
+  for (const TriggerView& trigger : generate.triggers) {
+    writer.PutValue(trigger.token);
+    writer.PutValue(static_cast<std::uint32_t>(trigger.text.size()));
+    writer.Put(trigger.text.data(), trigger.text.size());
+  }
+  writer.Put(generate.grammar.data(), generate.grammar.size());
 }
 
 Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
@@ -197,7 +261,8 @@ Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
   KVD_CHECK_OK(ValidateGenerateParams(params));
   const std::uint64_t wanted_bytes = std::uint64_t{params.token_count} * sizeof(TokenId) +
                                      std::uint64_t{params.bias_count} * sizeof(LogitBias) +
-                                     params.stop_bytes + std::uint64_t{params.breaker_bytes};
+                                     params.stop_bytes + std::uint64_t{params.breaker_bytes} +
+                                     params.trigger_bytes + std::uint64_t{params.grammar_bytes};
   if (wanted_bytes != reader.Left()) {
     return Bad("generate",
                Concat("lists of ", reader.Left(), " bytes, the counts say ", wanted_bytes));
@@ -214,7 +279,13 @@ Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
   KVD_TRY(request.stops, ParseShortTexts(Reader(reader.TakeSpan(params.stop_bytes)),
                                          params.stop_count, "generate.stop", ValidateStop));
   KVD_TRY(request.breakers,
-          ParseShortTexts(reader, params.breaker_count, "generate.breaker", ValidateBreaker));
+          ParseShortTexts(Reader(reader.TakeSpan(params.breaker_bytes)), params.breaker_count,
+                          "generate.breaker", ValidateBreaker));
+  request.grammar_hash = HashOfGrammar(reader, params.grammar_bytes);
+  KVD_TRY(request.triggers, ParseTriggers(Reader(reader.TakeSpan(params.trigger_bytes)),
+                                          params.trigger_count, vocab_size));
+  request.grammar = reader.TakeText(params.grammar_bytes);
+  if (!IsValidUtf8(request.grammar)) return Bad("generate.grammar", "not valid UTF-8");
   return request;
 }
 

@@ -31,6 +31,16 @@ Status ValidateLogitBias(const LogitBias& bias, std::uint32_t vocab_size);
 Status ValidateStop(std::string_view stop);
 Status ValidateBreaker(std::string_view breaker);
 
+// Starts a lazy grammar: a token, or a text if `token` is kNoToken. The trigger itself is read by
+// the grammar.
+struct TriggerView {
+  TokenId token = kNoToken;
+  std::string_view text{};
+};
+// Checks that a trigger is either a token in [0, vocab_size) or a text of 1..kTriggerBytesMax
+// bytes of valid UTF-8.
+Status ValidateTrigger(const TriggerView& trigger, std::uint32_t vocab_size);
+
 // The payload of kGenerate as views, from which EncodeGenerate writes the payload's bytes.
 // EncodeGenerate sets the counts in `params`.
 struct GenerateView {
@@ -39,6 +49,8 @@ struct GenerateView {
   std::span<const LogitBias> biases;
   std::span<const std::string_view> stops;
   std::span<const std::string_view> breakers{};  // none without kOwnBreakers
+  std::span<const TriggerView> triggers{};       // none without a grammar
+  std::string_view grammar{};
 };
 std::size_t GenerateBytes(const GenerateView& generate);
 // REQUIRES: out.size() == GenerateBytes(generate).
@@ -51,6 +63,15 @@ struct GenerateRequest {
   std::vector<LogitBias> biases;
   std::vector<std::string> stops;
   std::vector<std::string> breakers;
+  struct Trigger {
+    TokenId token = kNoToken;  // kNoToken: the trigger is a text
+    std::string text{};
+  };
+  std::vector<Trigger> triggers{};
+  std::string grammar{};
+  // Identifies the grammar with its triggers: SipHash-2-4 under a fixed key. Never 0 for a grammar;
+  // 0 without one.
+  std::uint64_t grammar_hash = 0;
 };
 Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload, std::uint32_t vocab_size);
 

@@ -34,7 +34,7 @@
 
 namespace kvd::layout {
 
-inline constexpr std::uint32_t kLayoutVersion = 9;
+inline constexpr std::uint32_t kLayoutVersion = 10;
 inline constexpr std::uint64_t kMetaMagic = 0x3154454d5f44564bull;  // "KVD_MET1"
 inline constexpr std::uint32_t kBlockCells = 32;                    // number of cells in a block
 // Largest number of block groups of one model.
@@ -214,9 +214,13 @@ struct SamplerRecord {
   SamplerAdaptation adaptation_before;
   std::uint32_t cell_count;  // cells of the sequence including the cell of the last drawn token
   std::uint32_t flags;       // SamplerFlags
-  std::uint32_t reserved[2];
+  // Number of the sequence's cells before the first token that the grammar read; 0 without a
+  // grammar. At most the sequence's cell count.
+  std::uint32_t grammar_begin;
+  std::uint32_t reserved;
+  std::uint64_t grammar_hash;  // wire::GenerateRequest::grammar_hash of the last draw; 0: none
 };
-static_assert(sizeof(SamplerRecord) == 160 && offsetof(SamplerRecord, sampling) == 16 &&
+static_assert(sizeof(SamplerRecord) == 168 && offsetof(SamplerRecord, sampling) == 16 &&
               offsetof(SamplerRecord, adaptation) == 120);
 
 struct SequenceRecord {
@@ -263,7 +267,7 @@ struct SequenceRecord {
   std::uint32_t reserved;
   SamplerRecord sampler;
 };
-static_assert(sizeof(SequenceRecord) == 376 && std::is_standard_layout_v<SequenceRecord>);
+static_assert(sizeof(SequenceRecord) == 384 && std::is_standard_layout_v<SequenceRecord>);
 
 enum EditKind : std::uint16_t {
   kEditRemoved = 1,

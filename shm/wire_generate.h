@@ -39,9 +39,17 @@ inline constexpr std::uint32_t kLogprobsMax = 64;
 // Largest absolute value of a bias; the bias -infinity, which forbids a token, is also allowed.
 inline constexpr float kBiasMax = 1000.0f;
 
+// Largest number of bytes of a grammar, which is GBNF (docs/grammar.md) and valid UTF-8.
+inline constexpr std::uint32_t kGrammarBytesMax = 1u << 20;
+// A trigger's text has 1..kTriggerBytesMax bytes of valid UTF-8.
+inline constexpr std::uint32_t kTriggersMax = 64;
+inline constexpr std::uint32_t kTriggerBytesMax = 256;
+
 // Payload of kGenerate: GenerateParams | i32 tokens[token_count] | LogitBias[bias_count] |
-// StopString[stop_count] | Breaker[breaker_count] (stop strings and breakers are each a u32 byte
-// count and the bytes, unpadded).
+// StopString[stop_count] | Breaker[breaker_count] | Trigger[trigger_count] |
+// grammar[grammar_bytes]. Stop strings and breakers are each a u32 byte count and the bytes; a
+// trigger is an i32 token (-1: the trigger is a text), a u32 byte count (0 for a token) and the
+// bytes; all unpadded.
 struct GenerateParams {
   // Number of prompt tokens, which are appended first; at least 1; 0 with kContinue.
   std::uint32_t token_count;
@@ -58,9 +66,14 @@ struct GenerateParams {
   std::uint32_t stop_bytes;     // bytes of all StopString records together
   std::uint32_t breaker_count;  // 0 without kOwnBreakers
   std::uint32_t breaker_bytes;  // bytes of all Breaker records together
-  std::uint32_t reserved;
+  // The answer is a sentence of this grammar, or the beginning of one. 0: no grammar.
+  std::uint32_t grammar_bytes;
+  // Above 0: the grammar begins at the first trigger in the answer, and before it every token may
+  // be drawn; 0: it begins with the first token. 0 without a grammar.
+  std::uint32_t trigger_count;
+  std::uint32_t trigger_bytes;  // bytes of all Trigger records together
 };
-static_assert(sizeof(GenerateParams) == 152 && offsetof(GenerateParams, seed) == 120 &&
+static_assert(sizeof(GenerateParams) == 160 && offsetof(GenerateParams, seed) == 120 &&
               std::is_standard_layout_v<GenerateParams>);
 
 struct LogitBias {
@@ -92,7 +105,12 @@ struct TokenLogprob {
 };
 static_assert(sizeof(TokenLogprob) == 8);
 
-enum FinishReason : std::uint32_t { kFinishEnd = 1, kFinishStop = 2, kFinishLength = 3 };
+enum FinishReason : std::uint32_t {
+  kFinishEnd = 1,
+  kFinishStop = 2,
+  kFinishLength = 3,
+  kFinishGrammar = 4,  // no token of the vocabulary can follow in the grammar
+};
 
 // Output of the last completion of a kGenerate. Text that the daemon has held back to match stop
 // strings is sent as a piece before this last completion.

@@ -35,6 +35,7 @@
 //   6  kEmbed has several texts and a pooling; verb 44
 //   7  verb 25 hands out chat templates in place of formatted chats; kGenerate has a chain of
 //      samplers and breakers; kEmbed says whether rows were scaled
+//   8  kGenerate has a grammar and triggers
 #pragma once
 
 #include <cstdint>
@@ -44,7 +45,7 @@
 
 namespace kvd::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 7;
+inline constexpr std::uint32_t kProtocolVersion = 8;
 inline constexpr std::uint64_t kHelloMagic = 0x314f4c4c4544564bull;    // "KVDELLO1"
 inline constexpr std::uint64_t kWelcomeMagic = 0x31434c455744564bull;  // "KVDWELC1"
 

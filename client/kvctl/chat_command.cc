@@ -27,8 +27,8 @@ Status FormatChat(const GlobalOptions& global, const TextOptions& options) {
   KVD_TRY(const ChatTexts texts, client.ChatTemplates());
   const std::optional<std::string> prompt =
       options.has_text ? std::optional(options.text) : std::nullopt;
-  KVD_TRY(const std::string text, ChatText(texts, options.chat, prompt));
-  PrintText(global, text);
+  KVD_TRY(const ChatPrompt chat, MakeChatPrompt(texts, options.chat, prompt));
+  PrintText(global, chat.text);
   return {};
 }
 

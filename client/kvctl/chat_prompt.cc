@@ -85,8 +85,8 @@ Status SetFromFiles(const ChatOptions& options, ChatRequest& request) {
 
 }  // namespace
 
-Result<std::string> ChatText(const ChatTexts& texts, const ChatOptions& options,
-                             const std::optional<std::string>& prompt) {
+Result<ChatPrompt> MakeChatPrompt(const ChatTexts& texts, const ChatOptions& options,
+                                  const std::optional<std::string>& prompt) {
   KVD_TRY(ChatRequest request, RequestOf(options));
   KVD_TRY(request.messages, MessagesOf(request.messages, options, prompt));
   KVD_CHECK_OK(SetFromFiles(options, request));
@@ -98,14 +98,14 @@ Result<std::string> ChatText(const ChatTexts& texts, const ChatOptions& options,
   if (formatter.is_fallback()) {
     std::fputs("kvctl: the model has no chat template; the chat is formatted as ChatML\n", stderr);
   }
-  return formatter.Format(request);
+  KVD_TRY(std::string text, formatter.Format(request));
+  return ChatPrompt{.text = std::move(text),
+                    .tools = std::move(request.tools),
+                    .chat_template = formatter.source()};
 }
 
-Result<std::vector<TokenId>> ChatTokens(const Client& client, const ChatOptions& options,
-                                        const std::optional<std::string>& prompt,
-                                        bool is_new_sequence) {
-  KVD_TRY(const ChatTexts texts, client.ChatTemplates());
-  KVD_TRY(std::string text, ChatText(texts, options, prompt));
+Result<std::vector<TokenId>> ChatTokens(const Client& client, const ChatTexts& texts,
+                                        std::string text, bool is_new_sequence) {
   const std::string* bos = texts.FindToken("bos");
   const bool begins_with_bos = bos != nullptr && !bos->empty() && text.starts_with(*bos);
   if (begins_with_bos && !is_new_sequence) text.erase(0, bos->size());

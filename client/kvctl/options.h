@@ -47,6 +47,12 @@ struct RunOptions {
   // True: the generation resumes the sampler of the sequence's last generation.
   bool resumes = false;
   bool is_apart = false;  // true: the prompt reuses no prefix of other sequences
+  std::string grammar_path;  // a file with GBNF that holds the answer; empty: none
+  std::string schema_path;   // a file with a JSON Schema that holds the answer; empty: none
+  std::vector<std::string> triggers;  // texts at which the grammar begins; empty: at once
+  std::string tool_format;            // empty: the format that the template's text shows
+  std::string tool_choice = "auto";   // "auto", "required", "none" or the name of a function
+  bool one_call = false;              // true: at most one call of a function
 };
 
 struct SequenceOptions {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/client.h"
@@ -14,6 +15,9 @@
 #include "client/kvctl/commands.h"
 #include "client/kvctl/json_output.h"
 #include "client/kvctl/terminal.h"
+#include "client/kvctl/tool_answer.h"
+#include "client/whole_file.h"
+#include "text/schema/schema_grammar.h"
 
 namespace kvd::kvctl {
 namespace {
@@ -28,17 +32,31 @@ Result<Sequence> StartingPoint(const Client& client, const RunOptions& options) 
   return Sequence(client, forks.front());
 }
 
-Result<std::vector<TokenId>> PromptTokens(const Client& client, const RunOptions& options,
-                                          bool is_new_sequence) {
+struct Prompt {
+  std::vector<TokenId> tokens;
+  std::optional<ToolAnswer> tools;  // if the prompt is a chat with tools
+};
+
+Result<Prompt> PromptOf(const Client& client, const RunOptions& options, bool is_new_sequence) {
   const std::optional<std::string> given =
       options.has_prompt ? std::optional(options.prompt) : std::nullopt;
-  if (options.chat.is_chat) return ChatTokens(client, options.chat, given, is_new_sequence);
-  std::string prompt = options.prompt;
-  if (!options.has_prompt) {
-    KVD_TRY(prompt, ReadStandardInput());
+  Prompt prompt;
+  if (options.chat.is_chat) {
+    KVD_TRY(const ChatTexts texts, client.ChatTemplates());
+    KVD_TRY(ChatPrompt chat, MakeChatPrompt(texts, options.chat, given));
+    if (!chat.tools.is_none()) {
+      KVD_TRY(prompt.tools, ToolAnswer::Create(client, chat, options));
+    }
+    KVD_TRY(prompt.tokens, ChatTokens(client, texts, std::move(chat.text), is_new_sequence));
+    return prompt;
   }
-  if (prompt.empty()) return Fail(Code::kInvalidArgument, "prompt: empty");
-  return client.Tokenize(prompt, FlagIf(is_new_sequence, wire::kFlagAddSpecial));
+  std::string text = options.prompt;
+  if (!options.has_prompt) {
+    KVD_TRY(text, ReadStandardInput());
+  }
+  if (text.empty()) return Fail(Code::kInvalidArgument, "prompt: empty");
+  KVD_TRY(prompt.tokens, client.Tokenize(text, FlagIf(is_new_sequence, wire::kFlagAddSpecial)));
+  return prompt;
 }
 
 GenerateOptions SamplingOf(const RunOptions& options) {
@@ -53,21 +71,88 @@ GenerateOptions SamplingOf(const RunOptions& options) {
   return generate;
 }
 
+// Returns the grammar of --grammar or --schema; empty: neither is given.
+Result<std::string> GrammarOf(const RunOptions& options) {
+  const std::string& path =
+      options.grammar_path.empty() ? options.schema_path : options.grammar_path;
+  if (path.empty()) {
+    if (options.triggers.empty()) return std::string();
+    return Fail(Code::kInvalidArgument, "--grammar-trigger: needs --grammar or --schema");
+  }
+  KVD_TRY(const std::vector<std::byte> bytes, ReadWholeFile(path));
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!options.schema_path.empty()) return SchemaGrammar(text);
+  if (text.empty()) return Fail(Code::kInvalidArgument, "--grammar: the file is empty");
+  return text;
+}
+
 std::string_view FinishText(std::uint32_t finish) {
   switch (finish) {
     case wire::kFinishEnd: return "end";
     case wire::kFinishStop: return "stop";
     case wire::kFinishLength: return "length";
+    case wire::kFinishGrammar: return "grammar";
     default: return "unknown";
   }
 }
 
-void PrintJson(const Sequence& sequence, const std::string& text, const Json::Scalar& kept_as,
-               Json tokens, const wire::GenerateResult& result) {
+// The pieces of a generation as they arrive, put together.
+class AnswerText {
+ public:
+  AnswerText(const Client& client, std::optional<ToolAnswer>& tools, bool is_printed)
+      : client_(client), tools_(tools), is_printed_(is_printed) {}
+
+  void Take(const wire::PieceView& piece) {
+    for (const TokenId token : piece.tokens) tokens_.push_back(token);
+    text_ += piece.text;
+    // The last piece may end with an end token, whose text is not part of the answer.
+    if (tools_) {
+      Show(tools_->Feed(std::exchange(held_, std::string(piece.text))));
+    } else {
+      Show(std::string(piece.text));
+    }
+  }
+  Status Finish(std::uint32_t finish) {
+    if (!tools_) return {};
+    if (finish == wire::kFinishEnd && !tokens_.empty()) {
+      KVD_TRY(const std::string end,
+              client_.Detokenize({&tokens_.back(), 1}, wire::kFlagSpecial));
+      if (!end.empty() && held_.ends_with(end)) held_.resize(held_.size() - end.size());
+    }
+    Show(tools_->Feed(held_));
+    Show(tools_->Finish());
+    return {};
+  }
+
+  const std::string& text() const { return text_; }
+  Json Tokens() const {
+    Json tokens = Json::Array();
+    for (const TokenId token : tokens_) tokens.Add(std::int64_t{token});
+    return tokens;
+  }
+
+ private:
+  void Show(const std::string& text) const {
+    if (!is_printed_) return;
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
+
+  const Client& client_;
+  std::optional<ToolAnswer>& tools_;
+  const bool is_printed_;
+  std::string text_;
+  std::string held_;  // with tools: the text of the last piece
+  std::vector<TokenId> tokens_;
+};
+
+void PrintJson(const Sequence& sequence, const AnswerText& answer,
+               const std::optional<ToolAnswer>& tools, const Json::Scalar& kept_as,
+               const wire::GenerateResult& result) {
   Json json = Json::Object();
-  json.Set("sequence", HandleText(sequence.handle()))
-      .Set("text", text)
-      .Set("tokens", std::move(tokens))
+  json.Set("sequence", HandleText(sequence.handle())).Set("text", answer.text());
+  if (tools) tools->SetMembers(json);
+  json.Set("tokens", answer.Tokens())
       .Set("finish", std::string(FinishText(result.finish)))
       .Set("tokens_reused", std::uint64_t{result.prompt_reused})
       .Set("tokens_computed", std::uint64_t{result.prompt_computed})
@@ -95,11 +180,13 @@ Status Run(const GlobalOptions& global, const RunOptions& options) {
   if (options.continues && (options.has_prompt || options.chat.is_chat)) {
     return Fail(Code::kInvalidArgument, "--continue: takes no prompt");
   }
+  KVD_TRY(const std::string grammar, GrammarOf(options));
   KVD_TRY(const Client client, Client::Connect(global.connect));
-  std::vector<TokenId> tokens;
+  Prompt prompt;
   if (!options.continues) {
-    KVD_TRY(tokens, PromptTokens(client, options, is_new_sequence));
+    KVD_TRY(prompt, PromptOf(client, options, is_new_sequence));
   }
+  std::vector<TokenId>& tokens = prompt.tokens;
   KVD_TRY(Sequence sequence, StartingPoint(client, options));
   KVD_TRY(const wire::InfoReply info, client.Info());
   if (info.wants_encode != 0 && is_new_sequence) {
@@ -119,10 +206,19 @@ Status Run(const GlobalOptions& global, const RunOptions& options) {
   std::vector<std::string_view> breakers(options.breakers.begin(), options.breakers.end());
   std::erase(breakers, "none");
   if (!options.breakers.empty()) generate.breakers = breakers;
+  generate.grammar = grammar;
+  std::vector<wire::TriggerView> triggers;
+  for (const std::string& trigger : options.triggers) triggers.push_back({.text = trigger});
+  const bool has_tools = prompt.tools && !prompt.tools->grammar().empty();
+  if (has_tools && grammar.empty()) {
+    generate.grammar = prompt.tools->grammar();
+    triggers = prompt.tools->triggers();
+  }
+  if (prompt.tools) generate.flags |= wire::kShowSpecial;
+  generate.triggers = triggers;
   KVD_TRY(Generation generation, sequence.Generate(generate));
 
-  std::string text;
-  Json predicted = Json::Array();
+  AnswerText answer(client, prompt.tools, !global.wants_json);
   for (;;) {
     KVD_TRY(const auto piece, generation.Next());
     if (!piece) break;
@@ -131,20 +227,15 @@ Status Run(const GlobalOptions& global, const RunOptions& options) {
       continue;
     }
     progress.Erase();
-    if (global.wants_json) {
-      text += piece->text;
-      for (const TokenId token : piece->tokens) predicted.Add(std::int64_t{token});
-      continue;
-    }
-    std::fwrite(piece->text.data(), 1, piece->text.size(), stdout);
-    std::fflush(stdout);
+    answer.Take(*piece);
   }
+  KVD_CHECK_OK(answer.Finish(generation.result().finish));
   if (!options.keep_as.empty()) {
     const std::uint16_t flags = FlagIf(options.replaces, wire::kFlagForce);
     KVD_TRY([[maybe_unused]] const auto snapshot, sequence.Publish(options.keep_as, flags));
   }
   if (global.wants_json) {
-    PrintJson(sequence, text, options.keep_as, std::move(predicted), generation.result());
+    PrintJson(sequence, answer, prompt.tools, options.keep_as, generation.result());
   } else {
     std::puts("");
   }

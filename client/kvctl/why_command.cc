@@ -52,7 +52,11 @@ void PrintJson(const wire::WhyRecord& found) {
 Result<std::vector<TokenId>> PromptTokens(const Client& client, const TextOptions& options) {
   const std::optional<std::string> given =
       options.has_text ? std::optional(options.text) : std::nullopt;
-  if (options.chat.is_chat) return ChatTokens(client, options.chat, given, true);
+  if (options.chat.is_chat) {
+    KVD_TRY(const ChatTexts texts, client.ChatTemplates());
+    KVD_TRY(ChatPrompt chat, MakeChatPrompt(texts, options.chat, given));
+    return ChatTokens(client, texts, std::move(chat.text), true);
+  }
   std::string text = options.text;
   if (!options.has_text) {
     KVD_TRY(text, ReadStandardInput());

@@ -68,6 +68,7 @@ Status PlanForks(const MemoryStore& store, const NewForks& forks, ForkPlan* plan
   if (owner == OwnerId{source.owner}) {
     record.sampler = source.sampler;
     record.sampler.cell_count = std::min(source.sampler.cell_count, forks.cell_count);
+    record.sampler.grammar_begin = std::min(source.sampler.grammar_begin, forks.cell_count);
   }
   const CellList cells = store.CellsOf(source);
   if (forks.cell_count > 0) {

@@ -19,6 +19,15 @@ std::uint32_t CountAnother(std::uint32_t edit_count) {
   return edit_count == ~0u ? ~0u - kEditsKept + 1 : edit_count + 1;
 }
 
+// Keeps the number of cells before the grammar's first token right when cells are removed. Of a
+// removed range that reaches into the grammar's tokens, the remaining tokens stay the grammar's.
+void MoveGrammar(const NotedEdit& edit, layout::SequenceRecord* record) {
+  std::uint32_t& begin = record->sampler.grammar_begin;
+  if (edit.kind == layout::kEditRemoved && edit.cells.begin < begin) {
+    begin -= std::min(begin, edit.cells.end) - edit.cells.begin;
+  }
+}
+
 }  // namespace
 
 void NoteEdit(MemoryStore& store, Transaction& transaction, const NotedEdit& edit,
@@ -32,6 +41,7 @@ void NoteEdit(MemoryStore& store, Transaction& transaction, const NotedEdit& edi
                        .kind = edit.kind,
                        .verb = transaction.tag().kind});
   record->edit_count = CountAnother(record->edit_count);
+  MoveGrammar(edit, record);
 }
 
 std::vector<SequenceEdit> EditsOf(std::span<const layout::EditRecord> places,

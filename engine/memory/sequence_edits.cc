@@ -169,6 +169,8 @@ Result<std::uint32_t> Sequences::CopyRange(SequenceHandle source, SequenceHandle
   NoteEdit(store_, transaction,
            {.index = to.index, .kind = layout::kEditCopied, .of = from.record, .cells = copy.cells},
            &record);
+  std::uint32_t& grammar_begin = record.sampler.grammar_begin;
+  if (record.sampler.grammar_hash != 0 && copy.at <= grammar_begin) grammar_begin += copied_count;
   transaction.Put(to.index, record, Change::kEdited);
   transaction.Answer(destination, copied_count);
   KVD_CHECK_OK(transaction.Commit());

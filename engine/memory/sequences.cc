@@ -148,6 +148,10 @@ Status Sequences::SetSampler(SequenceHandle handle, const layout::SamplerRecord&
   const MutexLock lock(store_.mutex);
   KVD_TRY(const FoundSequence found, store_.FindMutable(handle));
   layout::SequenceRecord record = *found.record;
+  if (sampler.grammar_begin > record.cell_count) {
+    return Fail(Code::kCorrupt, HandleText(handle), ": the sampler's grammar begins after ",
+                sampler.grammar_begin, " cells, the sequence has ", record.cell_count);
+  }
   record.sampler = sampler;
   if (sampler.flags != 0) record.sampler.cell_count = record.cell_count;
   Transaction transaction(store_);

@@ -67,7 +67,8 @@ class Sequences {
   Status SetOwner(SequenceHandle handle, const SequenceOwner& owner, std::uint32_t flags_set,
                   std::uint32_t flags_clear, const RequestTag& tag = {});
   // Stores a sampler (flags 0: none) as if it had drawn the sequence's last token. A running step
-  // of the sequence can still commit. Errors: kNotFound, kPermission.
+  // of the sequence can still commit. Errors: kNotFound, kPermission, kCorrupt (the sampler's
+  // grammar begins after the sequence's last cell).
   Status SetSampler(SequenceHandle handle, const layout::SamplerRecord& sampler);
 
   // ---- edits

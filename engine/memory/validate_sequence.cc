@@ -274,9 +274,11 @@ Status ValidateState(ConstMetaView meta, const std::string& name,
   const bool is_zero = std::ranges::all_of(std::as_bytes(std::span(&sampler, 1)),
                                            [](std::byte byte) { return byte == std::byte{0}; });
   const bool is_kept = (sampler.flags & layout::kSamplerKept) != 0;
-  if ((sampler.flags & ~kSamplerFlags) != 0 || !IsZero(sampler.reserved) ||
-      (!is_kept && !is_zero)) {
+  if ((sampler.flags & ~kSamplerFlags) != 0 || sampler.reserved != 0 || (!is_kept && !is_zero)) {
     return Corrupt(name + " sampler", Concat("flags ", sampler.flags));
+  }
+  if (sampler.grammar_begin > (sampler.grammar_hash != 0 ? record.cell_count : 0)) {
+    return Corrupt(name + " sampler grammar_begin", sampler.grammar_begin);
   }
   const bool is_computed = record.request != 0;
   if (is_computed != (record.request_session != 0) ||

@@ -21,8 +21,20 @@ struct SamplerBytes {
   std::uint32_t reserved;
   layout::SamplerRecord record;
 };
-static_assert(sizeof(SamplerBytes) == 176 && std::is_standard_layout_v<SamplerBytes>);
-constexpr std::uint32_t kVersion = 3;
+static_assert(sizeof(SamplerBytes) == 184 && std::is_standard_layout_v<SamplerBytes>);
+constexpr std::uint32_t kVersion = 4;
+
+// The start of the bytes of version 3; the biases and breakers follow.
+struct SamplerBytes3 {
+  std::uint32_t version;  // kVersion3
+  std::uint32_t bias_count;
+  std::uint32_t breaker_count;
+  std::uint32_t reserved;
+  std::byte record[offsetof(layout::SamplerRecord, grammar_begin)];
+  std::uint32_t reserved_end[2];
+};
+static_assert(sizeof(SamplerBytes3) == 176 && std::is_standard_layout_v<SamplerBytes3>);
+constexpr std::uint32_t kVersion3 = 3;
 
 // The start of the bytes of version 2; the biases follow. `sampling` is the begin of a
 // SamplingParams.
@@ -51,7 +63,8 @@ KeptSampler FromRecord(const layout::SamplerRecord& record) {
                       .biases = {}},
           .progress = {.draw_count = record.draw_count,
                        .adaptation = record.adaptation,
-                       .adaptation_before = record.adaptation_before}};
+                       .adaptation_before = record.adaptation_before},
+          .grammar = {.hash = record.grammar_hash, .begin = record.grammar_begin}};
 }
 
 Result<KeptSampler> Validated(KeptSampler kept, std::uint32_t vocab_size) {
@@ -77,6 +90,17 @@ Status CheckLength(std::span<const std::byte> bytes) {
   return Corrupt("length", Concat(bytes.size(), " bytes, at least ", sizeof(T), " needed"));
 }
 
+Result<SamplerBytes> Updated(const SamplerBytes3& old) {
+  if (old.reserved_end[0] != 0 || old.reserved_end[1] != 0) return Corrupt("reserved", "not zero");
+  SamplerBytes fixed{.version = kVersion,
+                     .bias_count = old.bias_count,
+                     .breaker_count = old.breaker_count,
+                     .reserved = old.reserved,
+                     .record = {}};
+  std::memcpy(&fixed.record, old.record, sizeof old.record);
+  return fixed;
+}
+
 // Reads the fixed part of any version and converts it to that of kVersion.
 Result<SamplerBytes> TakeFixed(std::span<const std::byte>& bytes) {
   KVD_CHECK_OK(CheckLength<std::uint32_t>(bytes));
@@ -85,6 +109,10 @@ Result<SamplerBytes> TakeFixed(std::span<const std::byte>& bytes) {
   if (version == kVersion) {
     KVD_CHECK_OK(CheckLength<SamplerBytes>(bytes));
     return Take<SamplerBytes>(bytes);
+  }
+  if (version == kVersion3) {
+    KVD_CHECK_OK(CheckLength<SamplerBytes3>(bytes));
+    return Updated(Take<SamplerBytes3>(bytes));
   }
   if (version != kVersion2) return Corrupt("version", std::to_string(version));
   KVD_CHECK_OK(CheckLength<SamplerBytes2>(bytes));
@@ -103,7 +131,9 @@ Result<SamplerBytes> TakeFixed(std::span<const std::byte>& bytes) {
                                 .adaptation_before = {},
                                 .cell_count = old.cell_count,
                                 .flags = old.flags,
-                                .reserved = {old.reserved, 0}}};
+                                .grammar_begin = 0,
+                                .reserved = old.reserved,
+                                .grammar_hash = 0}};
   std::memcpy(&fixed.record.sampling, old.sampling, sizeof old.sampling);
   fixed.record.adaptation = InitialAdaptation(fixed.record.sampling);
   fixed.record.adaptation_before = fixed.record.adaptation;
@@ -116,9 +146,11 @@ Status CheckFixed(const SamplerBytes& fixed) {
       layout::kSamplerKept | (fixed.bias_count != 0 ? layout::kSamplerBiased : 0u) |
       (record.flags & layout::kSamplerIgnoresEos) | (record.flags & layout::kSamplerOwnBreakers);
   if (record.flags != wanted) return Corrupt("flags", std::to_string(record.flags));
-  if (fixed.reserved != 0 || record.cell_count != 0 || record.reserved[0] != 0 ||
-      record.reserved[1] != 0) {
+  if (fixed.reserved != 0 || record.cell_count != 0 || record.reserved != 0) {
     return Corrupt("cell_count or reserved", "not zero");
+  }
+  if (record.grammar_hash == 0 && record.grammar_begin != 0) {
+    return Corrupt("grammar_begin", std::to_string(record.grammar_begin));
   }
   const bool has_own = (record.flags & layout::kSamplerOwnBreakers) != 0;
   if (fixed.breaker_count > (has_own ? wire::kBreakersMax : 0)) {
@@ -146,7 +178,8 @@ void Append(const T* values, std::size_t count, std::vector<std::byte>& bytes) {
 
 }  // namespace
 
-layout::SamplerRecord RecordOf(const SamplerOptions& options, const SamplerProgress& progress) {
+layout::SamplerRecord RecordOf(const SamplerOptions& options, const SamplerProgress& progress,
+                               const KeptGrammar& grammar) {
   std::uint32_t flags = layout::kSamplerKept;
   if (options.ignore_eos) flags |= layout::kSamplerIgnoresEos;
   if (!options.biases.empty()) flags |= layout::kSamplerBiased;
@@ -158,7 +191,9 @@ layout::SamplerRecord RecordOf(const SamplerOptions& options, const SamplerProgr
           .adaptation_before = progress.adaptation_before,
           .cell_count = 0,
           .flags = flags,
-          .reserved = {}};
+          .grammar_begin = grammar.begin,
+          .reserved = 0,
+          .grammar_hash = grammar.hash};
 }
 
 Result<KeptSampler> SamplerOf(const layout::SamplerRecord& record, std::uint32_t vocab_size) {
@@ -181,7 +216,7 @@ std::vector<std::byte> EncodeSampler(const KeptSampler& kept) {
                            .bias_count = static_cast<std::uint32_t>(biases.size()),
                            .breaker_count = static_cast<std::uint32_t>(breakers.size()),
                            .reserved = 0,
-                           .record = RecordOf(kept.options, kept.progress)};
+                           .record = RecordOf(kept.options, kept.progress, kept.grammar)};
   std::vector<std::byte> bytes;
   Append(&fixed, 1, bytes);
   Append(biases.data(), biases.size(), bytes);

@@ -1,3 +1,6 @@
+// If only some tokens are allowed, few of them are a list of candidates from the beginning; of many,
+// the others get -infinity in a copy of the row.
+//
 // Penalties and DRY at the begin of the chain change a copy of the row. The first other sampler
 // makes a list of candidates of the row, top-k without a list of all tokens; all further samplers
 // change this list. Row and list are part of the thread's working memory.
@@ -111,6 +114,15 @@ constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15u;
 // Added to the seed for XTC's numbers.
 constexpr std::uint64_t kXtcStream = 0xd1342543de82ef95u;
 
+// Returns the largest logit.
+Result<float> CheckLogits(std::span<const float> logits, std::uint32_t vocab_size) {
+  KVD_ASSERT(logits.size() == vocab_size);
+  const float logit_max = MaxOrNan(logits);
+  if (!(logit_max < kInfinity)) return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
+  if (!(logit_max > -kInfinity)) return Fail(Code::kNumerical, "logits: none is finite");
+  return logit_max;
+}
+
 }  // namespace
 
 Status ValidateSampler(const SamplerOptions& options, std::uint32_t vocab_size) {
@@ -164,11 +176,21 @@ void Sampler::Accept(TokenId token) {
 }
 
 Result<SampledToken> Sampler::Sample(std::span<const float> logits) {
-  KVD_ASSERT(logits.size() == vocab_size_);
-  const float logit_max = MaxOrNan(logits);
-  if (!(logit_max < kInfinity)) return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
-  if (!(logit_max > -kInfinity)) return Fail(Code::kNumerical, "logits: none is finite");
-  KVD_TRY(const TokenId token, Draw(logits));
+  KVD_TRY(const float logit_max, CheckLogits(logits, vocab_size_));
+  KVD_TRY(const TokenId token, Draw(logits, nullptr));
+  return Describe(logits, logit_max, token);
+}
+
+Result<std::optional<SampledToken>> Sampler::SampleAllowed(std::span<const float> logits,
+                                                           const AllowedTokens& allowed) {
+  KVD_TRY(const float logit_max, CheckLogits(logits, vocab_size_));
+  // Of logits without NaN and +infinity, the only error of a draw is that no token is left.
+  const Result<TokenId> token = Draw(logits, &allowed);
+  if (!token) return std::nullopt;
+  return Describe(logits, logit_max, *token);
+}
+
+SampledToken Sampler::Describe(std::span<const float> logits, float logit_max, TokenId token) {
   const double log_total = logit_max + std::log(SumExp(logits, logit_max));
   const auto logprob = [&](float logit) { return static_cast<float>(logit - log_total); };
   top_logprobs_.clear();
@@ -178,7 +200,7 @@ Result<SampledToken> Sampler::Sample(std::span<const float> logits) {
     for (const Candidate& candidate : top)
       top_logprobs_.push_back({candidate.token, logprob(candidate.logit)});
   }
-  return SampledToken{token, logprob(logits[static_cast<std::size_t>(token)])};
+  return {token, logprob(logits[static_cast<std::size_t>(token)])};
 }
 
 struct Sampler::Working {
@@ -228,8 +250,41 @@ struct Sampler::Working {
   }
 };
 
+// Few allowed tokens become the candidates at once; many are marked in a copy of the row.
+void Sampler::Restrict(Working& working, const AllowedTokens& allowed) {
+  if (allowed.bits.empty()) {
+    working.candidates().clear();
+    for (const TokenId token : allowed.list) {
+      const float logit = working.row[static_cast<std::size_t>(token)];
+      if (logit != -kInfinity) working.candidates().push_back({.logit = logit, .token = token});
+    }
+    working.has_candidates = true;
+    return;
+  }
+  const std::span<float> row = working.OwnRow();
+  for (std::size_t first = 0; first < row.size(); first += 64) {
+    const std::uint64_t word = allowed.bits[first / 64];
+    if (word == ~std::uint64_t{0}) continue;
+    const std::size_t last = std::min(first + 64, row.size());
+    for (std::size_t i = first; i < last; ++i)
+      row[i] = (word >> (i - first) & 1) != 0 ? row[i] : -kInfinity;
+  }
+}
+
 void Sampler::Bias(Working& working) const {
   if (options_.biases.empty() && forbidden_.empty()) return;
+  if (working.has_candidates) {
+    // The candidates are in the order of their tokens.
+    std::vector<Candidate>& candidates = working.candidates();
+    const auto add = [&](TokenId token, float bias) {
+      const auto place = std::ranges::lower_bound(candidates, token, {}, &Candidate::token);
+      if (place != candidates.end() && place->token == token) place->logit += bias;
+    };
+    for (const wire::LogitBias& entry : options_.biases) add(entry.token, entry.bias);
+    for (const TokenId token : forbidden_) add(token, -kInfinity);
+    std::erase_if(candidates, [](const Candidate& one) { return one.logit == -kInfinity; });
+    return;
+  }
   const std::span<float> row = working.OwnRow();
   for (const wire::LogitBias& entry : options_.biases)
     row[static_cast<std::size_t>(entry.token)] += entry.bias;
@@ -318,14 +373,18 @@ Status Sampler::Apply(SamplerKind kind, Working& working) const {
 }
 
 // Applies biases, the chain and mirostat's truncation. The candidates are those that may be drawn.
-Status Sampler::Prepare(Working& working) const {
+Status Sampler::Prepare(Working& working, const AllowedTokens* allowed) const {
   const SamplingParams& params = options_.sampling;
+  if (allowed != nullptr) Restrict(working, *allowed);
   Bias(working);
+  if (working.has_candidates && working.candidates().empty())
+    return Fail(Code::kNumerical, "logits: no allowed token has a finite logit");
   for (const SamplerKind kind : active_.kinds) {
     if (kind == SamplerKind::kNone) break;
     KVD_CHECK_OK(Apply(kind, working));
   }
   const bool is_greedy = IsGreedy(params);
+  if (is_greedy && working.has_candidates) KeepLikeliest(working.candidates(), 1);
   KVD_CHECK_OK(working.Collect(is_greedy ? 1 : 0));
   if (is_greedy) return {};
   const float mu = state_.adaptation.mirostat_mu;
@@ -334,9 +393,9 @@ Status Sampler::Prepare(Working& working) const {
   return {};
 }
 
-Result<TokenId> Sampler::Draw(std::span<const float> logits) {
+Result<TokenId> Sampler::Draw(std::span<const float> logits, const AllowedTokens* allowed) {
   Working working{.row = logits, .scratch = ThreadScratch()};
-  KVD_CHECK_OK(Prepare(working));
+  KVD_CHECK_OK(Prepare(working, allowed));
   const SamplingParams& params = options_.sampling;
   const std::vector<Candidate>& candidates = working.candidates();
   if (IsGreedy(params)) return candidates.front().token;
@@ -378,13 +437,13 @@ Result<std::vector<TokenShare>> Sampler::NextShares(std::span<const float> logit
   return shares;
 }
 
-Status Sampler::Adopt(std::span<const float> logits, TokenId token) {
+Status Sampler::Adopt(std::span<const float> logits, TokenId token, const AllowedTokens* allowed) {
   KVD_ASSERT(logits.size() == vocab_size_);
   if (const float logit_max = MaxOrNan(logits); !(logit_max < kInfinity))
     return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
   if (!Adapts(options_.sampling)) return SkipDraw(), Status();
   Working working{.row = logits, .scratch = ThreadScratch()};
-  KVD_CHECK_OK(Prepare(working));
+  KVD_CHECK_OK(Prepare(working, allowed));
   const std::vector<Candidate>& candidates = working.candidates();
   NextUniform();
   const auto found = std::ranges::find(candidates, token, &Candidate::token);

@@ -29,6 +29,7 @@
 
 #include "base/error.h"
 #include "base/ids.h"
+#include "engine/sampling/allowed_tokens.h"
 #include "engine/sampling/candidates.h"
 #include "engine/sampling/dry_breakers.h"
 #include "shm/sampling_params.h"
@@ -96,6 +97,11 @@ class Sampler {
   // Draws a token. Errors: kNumerical (a logit is NaN or +infinity, or no allowed token has a
   // finite logit); the draw count is then unchanged. REQUIRES: logits.size() == vocab_size.
   Result<SampledToken> Sample(std::span<const float> logits);
+  // Draws one of the allowed tokens; the log-probabilities are those of Sample, among all tokens.
+  // nullopt: no allowed token has a finite logit after biases; the draw count is then unchanged.
+  // Errors: kNumerical (a logit is NaN or +infinity, or none is finite). REQUIRES: as Sample.
+  Result<std::optional<SampledToken>> SampleAllowed(std::span<const float> logits,
+                                                    const AllowedTokens& allowed);
 
   // Returns the tokens that the next Sample of these logits may draw, and their probabilities. The
   // tokens have no particular order. Errors and REQUIRES: those of Sample, but the logits must not
@@ -110,8 +116,10 @@ class Sampler {
 
   // Counts one draw and adapts as the draw of `token` from `logits` would, for a token that is
   // already known, before the token is accepted. A token that could not be drawn from these logits
-  // adapts nothing. Errors and REQUIRES: those of Sample.
-  Status Adopt(std::span<const float> logits, TokenId token);
+  // adapts nothing. `allowed`: the tokens that the draw may choose; null: all. Errors and REQUIRES:
+  // those of Sample.
+  Status Adopt(std::span<const float> logits, TokenId token,
+               const AllowedTokens* allowed = nullptr);
 
   // The `logprob_count` most likely tokens of the last sampled row and their log-probabilities:
   // most likely first, lowest id first among equals. The log-probabilities are the log-softmax of
@@ -123,6 +131,10 @@ class Sampler {
   void SetAdaptation(const SamplerAdaptation& adaptation, const SamplerAdaptation& before) {
     state_.adaptation = adaptation;
     state_.adaptation_before = before;
+  }
+  // Sets what the draws have changed to an earlier value, so that the draws since then are repeated.
+  void SetProgress(const SamplerProgress& progress) {
+    static_cast<SamplerProgress&>(state_) = progress;
   }
   // Sets the number of draws to `draw_count`. REQUIRES: no token was drawn yet.
   void SkipDraws(std::uint64_t draw_count) { state_.draw_count = draw_count; }
@@ -137,12 +149,16 @@ class Sampler {
 
   Sampler(const SamplerOptions& options, std::uint32_t vocab_size, std::vector<TokenId> forbidden);
   Status Apply(SamplerKind kind, Working& working) const;
+  // Excludes the tokens that are not allowed.
+  static void Restrict(Working& working, const AllowedTokens& allowed);
   void Bias(Working& working) const;
   void Penalise(Working& working) const;
   void PenaliseRepeated(Working& working) const;
   void ApplyTemperature(Working& working) const;
-  Status Prepare(Working& working) const;
-  Result<TokenId> Draw(std::span<const float> logits);
+  Status Prepare(Working& working, const AllowedTokens* allowed = nullptr) const;
+  Result<TokenId> Draw(std::span<const float> logits, const AllowedTokens* allowed);
+  // `token`: drawn from the logits, whose largest one is logit_max.
+  SampledToken Describe(std::span<const float> logits, float logit_max, TokenId token);
   void Adapt(double share);
   // The latest accepted token is number 0. REQUIRES: back < history.size().
   TokenId Recent(std::size_t back) const;

@@ -20,9 +20,6 @@
 
 namespace kvd {
 
-// The id that means "no token".
-inline constexpr TokenId kNoToken = -1;
-
 // Bits of a token's attributes. A token starts with exactly one of the first six bits, or with none
 // ("undefined"). kControl may be added later.
 namespace token_attribute {

@@ -153,7 +153,9 @@ TEST_F(ReplayTest, AGenerationGoesOnFromTheLogitsThatTheSnapshotKept) {
                  .stop_bytes = 0,
                  .breaker_count = 0,
                  .breaker_bytes = 0,
-                 .reserved = 0};
+                 .grammar_bytes = 0,
+                 .trigger_count = 0,
+                 .trigger_bytes = 0};
   std::vector<std::byte> payload(wire::GenerateBytes(view));
   wire::EncodeGenerate(view, payload);
   wire::Submission submission = Make(Verb::kGenerate, sequence);

@@ -32,7 +32,7 @@ std::vector<std::byte> BytesOfValue(const T& value, std::size_t byte_count = siz
   return bytes;
 }
 
-std::vector<std::byte> Generate(std::uint32_t flags) {
+std::vector<std::byte> Generate(std::uint32_t flags, bool has_grammar = false) {
   const std::vector<kvd::TokenId> tokens = {1, 2, 3, 999};
   const wire::LogitBias biases[] = {{5, -1.0f}, {6, 2.0f}};
   const std::string_view stops[] = {"The end.", "\n"};
@@ -40,6 +40,11 @@ std::vector<std::byte> Generate(std::uint32_t flags) {
   wire::GenerateView view{.params = {}, .tokens = tokens, .biases = biases, .stops = stops};
   if ((flags & wire::kOwnBreakers) != 0) view.breakers = breakers;
   if ((flags & wire::kContinue) != 0) view.tokens = {};
+  const wire::TriggerView triggers[] = {{.token = 9, .text = {}}, {.text = "<tool_call>"}};
+  if (has_grammar) {
+    view.triggers = triggers;
+    view.grammar = "root ::= \"yes\" | \"no\"";
+  }
   view.params.flags = flags;
   view.params.predict_max = 16;
   view.params.sampling = kvd::kDefaultSampling;
@@ -89,6 +94,8 @@ kvd::Status WriteAll(const std::string& folder) {
   KVD_CHECK_OK(Write(folder, "_continue", seed));
   seed.payload = Generate(wire::kOwnBreakers);
   KVD_CHECK_OK(Write(folder, "_breakers", seed));
+  seed.payload = Generate(0, true);
+  KVD_CHECK_OK(Write(folder, "_grammar", seed));
   seed = SeedOf(wire::kRowOf<wire::DecodeArgs>);
   seed.submission.argument = static_cast<std::int64_t>(wire::LogitsWanted::kAll);
   return Write(folder, "_retried", Retried(seed, 2, 0));

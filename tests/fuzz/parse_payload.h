@@ -39,7 +39,10 @@ inline ParsedPayload Reencoded(const Result<wire::GenerateRequest>& request) {
   if (!request) return {std::unexpected(request.error()), {}};
   const std::vector<std::string_view> stops(request->stops.begin(), request->stops.end());
   const std::vector<std::string_view> breakers(request->breakers.begin(), request->breakers.end());
-  const wire::GenerateView view{request->params, request->tokens, request->biases, stops, breakers};
+  std::vector<wire::TriggerView> triggers;
+  for (const auto& trigger : request->triggers) triggers.push_back({trigger.token, trigger.text});
+  const wire::GenerateView view{request->params, request->tokens,   request->biases, stops,
+                                breakers,        triggers, request->grammar};
   ParsedPayload parsed{{}, std::vector<std::byte>(wire::GenerateBytes(view))};
   wire::EncodeGenerate(view, parsed.bytes);
   return parsed;

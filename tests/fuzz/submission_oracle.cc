@@ -175,7 +175,9 @@ bool AreParams(const wire::GenerateParams& params) {
          params.sampling.repeat_last >= -1 && AreLaterParams(params.sampling) &&
          params.logprob_count <= 64 && params.flags < 64 && params.bias_count <= 1024 &&
          params.stop_count <= 16 && params.reserved == 0 &&
-         params.breaker_count <= ((params.flags & wire::kOwnBreakers) != 0 ? 16u : 0u);
+         params.breaker_count <= ((params.flags & wire::kOwnBreakers) != 0 ? 16u : 0u) &&
+         params.grammar_bytes <= 1048576 &&
+         params.trigger_count <= (params.grammar_bytes != 0 ? 64u : 0u);
 }
 
 bool IsGenerate(std::span<const std::byte> payload, std::uint32_t vocab_size) {
@@ -192,7 +194,8 @@ bool IsGenerate(std::span<const std::byte> payload, std::uint32_t vocab_size) {
     const bool forbids = bias.bias == -std::numeric_limits<float>::infinity();
     if (!forbids && !(bias.bias >= -1000 && bias.bias <= 1000)) return false;
   }
-  if (bytes.left() != params.stop_bytes + std::uint64_t{params.breaker_bytes}) return false;
+  const std::uint64_t after_breakers = params.trigger_bytes + std::uint64_t{params.grammar_bytes};
+  if (bytes.left() != params.stop_bytes + params.breaker_bytes + after_breakers) return false;
   const auto are_texts = [&bytes](std::uint32_t count, std::size_t bytes_max) {
     for (std::uint32_t i = 0; i < count; ++i) {
       std::uint32_t byte_count = 0;
@@ -202,8 +205,22 @@ bool IsGenerate(std::span<const std::byte> payload, std::uint32_t vocab_size) {
     }
     return true;
   };
-  if (!are_texts(params.stop_count, 256) || bytes.left() != params.breaker_bytes) return false;
-  return are_texts(params.breaker_count, 40) && bytes.left() == 0;
+  if (!are_texts(params.stop_count, 256)) return false;
+  if (bytes.left() != params.breaker_bytes + after_breakers) return false;
+  if (!are_texts(params.breaker_count, 40) || bytes.left() != after_breakers) return false;
+  for (std::uint32_t i = 0; i < params.trigger_count; ++i) {
+    std::int32_t token = 0;
+    std::uint32_t byte_count = 0;
+    std::string_view text;
+    if (!bytes.Read(&token) || !bytes.Read(&byte_count) || !bytes.ReadText(byte_count, &text)) {
+      return false;
+    }
+    const bool is_text = token == -1 && !text.empty() && text.size() <= 256 && IsUtf8(text);
+    if (!is_text && !(IsToken(token, vocab_size) && text.empty())) return false;
+  }
+  std::string_view grammar;
+  return bytes.left() == params.grammar_bytes && bytes.ReadText(bytes.left(), &grammar) &&
+         IsUtf8(grammar);
 }
 
 std::string_view TextOf(std::span<const std::byte> payload) {

@@ -25,7 +25,9 @@ GenerateParams GoodParams() {
           .stop_bytes = 0,
           .breaker_count = 0,
           .breaker_bytes = 0,
-          .reserved = 0};
+          .grammar_bytes = 0,
+          .trigger_count = 0,
+          .trigger_bytes = 0};
 }
 
 std::vector<std::byte> Encode(const GenerateView& view) {
@@ -99,7 +101,14 @@ TEST(GenerateCodecTest, EachBadParameterIsNamed) {
               p.breaker_count = 17;
             }),
             "generate.breaker_count");
-  EXPECT_EQ(field([](P& p) { p.reserved = 1; }), "generate.reserved");
+  EXPECT_EQ(field([](P& p) { p.grammar_bytes = kGrammarBytesMax + 1; }), "generate.grammar_bytes");
+  EXPECT_EQ(field([](P& p) { p.trigger_count = 1; }), "generate.trigger_count")
+      << "triggers without a grammar";
+  EXPECT_EQ(field([](P& p) {
+              p.grammar_bytes = 1;
+              p.trigger_count = kTriggersMax + 1;
+            }),
+            "generate.trigger_count");
   EXPECT_EQ(field([](P& p) { p.sampling.xtc_threshold = kNan; }), "generate.xtc_threshold");
   EXPECT_EQ(field([](P& p) { p.sampling.chain.kinds[1] = SamplerKind::kPenalties; }),
             "generate.samplers");
@@ -195,6 +204,70 @@ TEST(GenerateCodecTest, BreakersFollowTheStops) {
               p.stop_bytes -= 6;
             }),
             "generate.stop_bytes");
+}
+
+TEST(GenerateCodecTest, TheGrammarAndItsTriggersFollowTheBreakers) {
+  const TokenId tokens[] = {1};
+  const TriggerView triggers[] = {{.token = 7, .text = {}}, {.text = "<tool>"}};
+  const std::string_view grammar = "root ::= \"a\"";
+  const auto encode = [&](std::span<const TriggerView> list, std::string_view text) {
+    return Encode({GoodParams(), tokens, {}, {}, {}, list, text});
+  };
+  const std::vector<std::byte> good = encode(triggers, grammar);
+  const auto parsed = ParseGenerate(good, kVocab);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->grammar, grammar);
+  ASSERT_EQ(parsed->triggers.size(), 2u);
+  EXPECT_EQ(parsed->triggers[0].token, 7);
+  EXPECT_EQ(parsed->triggers[0].text, "");
+  EXPECT_EQ(parsed->triggers[1].token, kNoToken);
+  EXPECT_EQ(parsed->triggers[1].text, "<tool>");
+
+  const TriggerView outside[] = {{.token = 100, .text = {}}};
+  EXPECT_EQ(FieldOf(ParseGenerate(encode(outside, grammar), kVocab)), "generate.trigger");
+  const TriggerView both[] = {{.token = 7, .text = "x"}};
+  EXPECT_EQ(FieldOf(ParseGenerate(encode(both, grammar), kVocab)), "generate.trigger");
+  const TriggerView malformed[] = {{.text = "\xff"}};
+  EXPECT_EQ(FieldOf(ParseGenerate(encode(malformed, grammar), kVocab)), "generate.trigger");
+  const std::string long_text(kTriggerBytesMax + 1, 'x');
+  for (const std::string_view bad : {std::string_view(), std::string_view(long_text)}) {
+    const TriggerView list[] = {{.text = bad}};
+    EXPECT_EQ(FieldOf(ParseGenerate(encode(list, grammar), kVocab)), "generate.trigger bytes");
+  }
+  EXPECT_EQ(FieldOf(ParseGenerate(encode({}, "\xff"), kVocab)), "generate.grammar");
+  const auto spoiled = [&](const std::function<void(GenerateParams&)>& spoil) {
+    std::vector<std::byte> bytes = good;
+    GenerateParams changed;
+    std::memcpy(&changed, bytes.data(), sizeof changed);
+    spoil(changed);
+    std::memcpy(bytes.data(), &changed, sizeof changed);
+    return FieldOf(ParseGenerate(bytes, kVocab));
+  };
+  EXPECT_EQ(spoiled([](GenerateParams& p) { p.trigger_bytes = ~0u; }), "generate");
+  EXPECT_EQ(spoiled([](GenerateParams& p) { p.trigger_count = 1; }), "generate.trigger_bytes");
+  EXPECT_EQ(spoiled([](GenerateParams& p) { p.trigger_count = 3; }), "generate.trigger_bytes");
+  EXPECT_EQ(spoiled([](GenerateParams& p) {
+              p.trigger_bytes -= 2;
+              p.grammar_bytes += 2;
+            }),
+            "generate.trigger");
+}
+
+TEST(GenerateCodecTest, TheGrammarsHashCoversTextAndTriggers) {
+  const TokenId tokens[] = {1};
+  const TriggerView one[] = {{.text = "ab"}};
+  const TriggerView other[] = {{.text = "ac"}};
+  const auto hash = [&](std::span<const TriggerView> triggers, std::string_view grammar) {
+    const auto parsed =
+        ParseGenerate(Encode({GoodParams(), tokens, {}, {}, {}, triggers, grammar}), kVocab);
+    return parsed ? parsed->grammar_hash : ~std::uint64_t{0};
+  };
+  EXPECT_EQ(hash({}, {}), 0u);
+  EXPECT_NE(hash({}, "a"), 0u);
+  EXPECT_EQ(hash(one, "a"), hash(one, "a"));
+  EXPECT_NE(hash(one, "a"), hash(one, "b"));
+  EXPECT_NE(hash(one, "a"), hash(other, "a"));
+  EXPECT_NE(hash(one, "a"), hash({}, "a"));
 }
 
 TEST(TokensTest, OddLengthsAndNoneAreNamed) {

@@ -63,12 +63,12 @@ Value WithMarker(const Value& messages) {
 
 Result<ChatFormatter> ChatFormatter::Create(const ChatTexts& texts, std::string_view choice,
                                             bool has_tools) {
-  KVD_TRY(const ChosenTemplate chosen, Choose(texts, choice, has_tools));
+  KVD_TRY(ChosenTemplate chosen, Choose(texts, choice, has_tools));
   KVD_TRY(jinja::Template program, jinja::Template::Parse(chosen.text));
   Value tokens = TokenVariables(texts);
   TemplateTraits traits = FindTraits(program, chosen.text, tokens);
-  return ChatFormatter(std::move(program), std::move(traits), std::move(tokens),
-                       chosen.is_fallback);
+  return ChatFormatter(std::move(chosen.text), std::move(program), std::move(traits),
+                       std::move(tokens), chosen.is_fallback);
 }
 
 Result<std::string> ChatFormatter::Format(const ChatRequest& request) const {

@@ -37,14 +37,19 @@ class ChatFormatter {
   // The model has no template and the caller gave none, so chats are formatted as ChatML.
   bool is_fallback() const { return is_fallback_; }
   const TemplateTraits& traits() const { return traits_; }
+  // The text of the template.
+  const std::string& source() const { return source_; }
 
  private:
-  ChatFormatter(jinja::Template program, TemplateTraits traits, Value tokens, bool is_fallback)
-      : program_(std::move(program)),
+  ChatFormatter(std::string source, jinja::Template program, TemplateTraits traits, Value tokens,
+                bool is_fallback)
+      : source_(std::move(source)),
+        program_(std::move(program)),
         traits_(std::move(traits)),
         tokens_(std::move(tokens)),
         is_fallback_(is_fallback) {}
 
+  std::string source_;
   jinja::Template program_;
   TemplateTraits traits_;
   Value tokens_;  // a dict: bos_token, eos_token, ...

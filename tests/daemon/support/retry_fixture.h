@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/grammar_worker.h"
 #include "daemon/saved_states.h"
 #include "daemon/session_tokens.h"
 #include "tests/daemon/support/service_fixture.h"
@@ -25,16 +26,21 @@ struct Daemon {
       : owned_scheduler(
             std::make_unique<Scheduler>(engine, engine.config().vocab_size, SchedulerOptions{})),
         scheduler(*owned_scheduler),
+        grammars(
+            engine.vocabulary(), engine.config().vocab_size, [](auto call) { call(); },
+            [this] { scheduler.WakeUp(); }),
         service(engine, scheduler, shares,
                 {.pid_of_session = [](SessionId) { return 7u; },
                  .session_count = [] { return 1u; },
-                 .saved_states = saved_states}),
+                 .saved_states = saved_states,
+                 .grammars = &grammars}),
         client(static_cast<std::uint64_t>(kRetrySession), kOwn, {}, stored) {}
   // The scheduler's requests must be destroyed before the service that made them.
   ~Daemon() { owned_scheduler.reset(); }
 
   std::unique_ptr<Scheduler> owned_scheduler;
   Scheduler& scheduler;
+  GrammarWorker grammars;
   Service service;
   TestSession client;
 };

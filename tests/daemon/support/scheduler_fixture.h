@@ -65,7 +65,9 @@ class SchedulerTest : public ::testing::Test {
                        .stop_bytes = 0,
                        .breaker_count = 0,
                        .breaker_bytes = 0,
-                       .reserved = 0};
+                       .grammar_bytes = 0,
+                       .trigger_count = 0,
+                       .trigger_bytes = 0};
     for (const char letter : prompt) generate.tokens.push_back(FakeEngine::Letter(letter));
     generate.stops = std::move(stops);
     const SequenceInfo info = *engine_.memory().sequences().Query(sequence);

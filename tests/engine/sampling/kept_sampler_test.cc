@@ -91,7 +91,7 @@ TEST(SamplerStateTest, EveryDamagedFieldIsNamed) {
   constexpr std::size_t kBiases = kRecord + sizeof(layout::SamplerRecord);
   constexpr std::size_t kBreakers = kBiases + 2 * sizeof(wire::LogitBias);
   EXPECT_THAT(refusal(0, std::uint32_t{1}), HasSubstr("version"));
-  EXPECT_THAT(refusal(0, std::uint32_t{4}), HasSubstr("version"));
+  EXPECT_THAT(refusal(0, std::uint32_t{5}), HasSubstr("version"));
   EXPECT_THAT(refusal(4, std::uint32_t{1}), HasSubstr("breakers"));
   EXPECT_THAT(refusal(4, std::uint32_t{300}), HasSubstr("bias_count"));
   EXPECT_THAT(refusal(8, std::uint32_t{1}), HasSubstr("length"));
@@ -115,7 +115,8 @@ TEST(SamplerStateTest, EveryDamagedFieldIsNamed) {
   EXPECT_THAT(refusal(kFlags, std::uint32_t{7}), HasSubstr("breaker_count"))
       << "the sampler has breakers, but kSamplerOwnBreakers is not set";
   EXPECT_THAT(refusal(kFlags, std::uint32_t{31}), HasSubstr("flags"));
-  EXPECT_THAT(refusal(kFlags + 4, std::uint32_t{1}), HasSubstr("reserved"));
+  EXPECT_THAT(refusal(kFlags + 4, std::uint32_t{1}), HasSubstr("grammar_begin"))
+      << "the sampler has no grammar";
   EXPECT_THAT(refusal(kFlags + 8, std::uint32_t{1}), HasSubstr("reserved"));
   EXPECT_THAT(refusal(kBiases, std::int32_t{100}), HasSubstr("token 100"));
   EXPECT_THAT(refusal(kBiases + 4, 2000.0f), HasSubstr("bias"));
@@ -175,6 +176,40 @@ TEST(SamplerStateTest, BytesOfVersion2AreReadWithTheDefaultChain) {
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     EXPECT_FALSE(DecodeSampler(std::span(bytes).first(length), kVocabulary)) << length;
   }
+}
+
+// The bytes of version 3: as today's without the fields of the grammar.
+std::vector<std::byte> Version3() {
+  std::vector<std::byte> bytes = EncodeSampler(Example());
+  const std::uint32_t version = 3;
+  std::memcpy(bytes.data(), &version, sizeof version);
+  const auto hash = bytes.begin() + 16 + offsetof(layout::SamplerRecord, grammar_hash);
+  bytes.erase(hash, hash + sizeof(std::uint64_t));
+  return bytes;
+}
+
+TEST(SamplerStateTest, BytesOfVersion3HaveNoGrammar) {
+  const auto kept = DecodeSampler(Version3(), kVocabulary);
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_EQ(kept->options.breakers, Example().options.breakers);
+  EXPECT_EQ(kept->progress.draw_count, Example().progress.draw_count);
+  EXPECT_EQ(kept->grammar.hash, 0u);
+  const auto bytes = Version3();
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_FALSE(DecodeSampler(std::span(bytes).first(length), kVocabulary)) << length;
+  }
+  auto reserved = bytes;
+  reserved[16 + offsetof(layout::SamplerRecord, grammar_begin)] = std::byte{1};
+  EXPECT_FALSE(DecodeSampler(reserved, kVocabulary));
+}
+
+TEST(SamplerStateTest, TheGrammarIsKept) {
+  KeptSampler kept = Example();
+  kept.grammar = {.hash = 77, .begin = 12};
+  const auto back = DecodeSampler(EncodeSampler(kept), kVocabulary);
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(back->grammar.hash, 77u);
+  EXPECT_EQ(back->grammar.begin, 12u);
 }
 
 }  // namespace

@@ -1,0 +1,162 @@
+// Tests generations that are retried: they resume at the token where they stopped, with the same
+// draws, whatever their samplers and grammars.
+#include <optional>
+#include <string>
+
+#include "tests/daemon/support/generate_retry_fixture.h"
+
+namespace kvd {
+namespace {
+
+using test::Answered;
+using test::FakeEngine;
+using test::Generated;
+using test::GenerateRetryTest;
+using testing::HasSubstr;
+using wire::Verb;
+
+TEST_P(GenerateRetryTest, GoesOnFromEveryRound) { ExpectTheSameFromEveryRound({}); }
+
+TEST_P(GenerateRetryTest, SamplersGoOnToo) {
+  const Wish resumed{.flags = wire::kIgnoreEos | wire::kResumeSampler};
+  ExpectTheSameFromEveryRound(resumed);
+  EXPECT_NE(Run(resumed, std::nullopt, 0).tokens, Run({}, std::nullopt, 0).tokens);
+}
+
+TEST_P(GenerateRetryTest, GreedyOnesDoToo) { ExpectTheSameFromEveryRound({.temperature = 0}); }
+
+TEST_P(GenerateRetryTest, PenaltiesLookAtTheSameHistory) {
+  ExpectTheSameFromEveryRound({.prompt = 3, .repeat_penalty = 1.7f});
+}
+
+// A recurrent model may lack the row of the last token, so adapting samplers may miss one update.
+class AdaptingRetryTest : public GenerateRetryTest {};
+
+TEST_P(AdaptingRetryTest, SamplersGoOnFromTheirNumbers) {
+  SamplingParams mirostat = kPlainSampling;
+  mirostat.mirostat_tau = 1.5f;
+  mirostat.mirostat_eta = 0.7f;
+  for (mirostat.mirostat = 2; mirostat.mirostat >= 1; --mirostat.mirostat) {
+    ExpectTheSameFromEveryRound({.sampling = mirostat});
+  }
+  SamplingParams adaptive = kPlainSampling;
+  adaptive.adaptive_target = 0.3f;
+  adaptive.chain = *ParseSamplerNames("penalties;temperature;adaptive_p");
+  ExpectTheSameFromEveryRound({.sampling = adaptive});
+  ExpectTheSameFromEveryRound({.prompt = 3, .repeat_penalty = 1.7f, .sampling = adaptive});
+  ExpectTheSameFromEveryRound({.sampling = adaptive, .grammar = "root ::= ([a-e] \"fgh\" [a-z])*"});
+  mirostat.mirostat = 2;
+  const Wish resumed{.sampling = mirostat, .flags = wire::kIgnoreEos | wire::kResumeSampler};
+  ExpectTheSameFromEveryRound(resumed);
+}
+
+TEST_P(GenerateRetryTest, DryAndXtcGoOnToo) {
+  SamplingParams sampling = kPlainSampling;
+  sampling.dry_multiplier = 2;
+  sampling.dry_penalty_last = -1;
+  sampling.dry_allowed_length = 1;
+  sampling.xtc_probability = 0.5f;
+  ExpectTheSameFromEveryRound({.sampling = sampling});
+}
+
+TEST_P(GenerateRetryTest, LogProbabilitiesComeWithEveryToken) {
+  ExpectTheSameFromEveryRound({.logprob_count = 2});
+}
+
+TEST_P(GenerateRetryTest, StopStringsMatchAcrossTheCut) {
+  const Generated whole = Run({}, std::nullopt, 0);
+  ASSERT_GE(whole.text.size(), 8u);
+  const std::string stop = whole.text.substr(5, 3);
+  ExpectTheSameFromEveryRound({.stops = {stop}});
+}
+
+// Runs of letters that the grammar forces are computed in one step, also by a step that takes only
+// a part of them, and the cut may fall between any two of them.
+constexpr std::string_view kForcing =
+    "root ::= \"ab\" ([c-f] \"gh\" [a-z] \"klmnopqrst\" [a-z] [a-z])*";
+
+TEST_P(GenerateRetryTest, GrammarsGoOnToo) {
+  ExpectTheSameFromEveryRound({.predict_max = 24, .grammar = kForcing});
+  const Generated whole = Run({.predict_max = 24, .grammar = kForcing}, std::nullopt, 0);
+  EXPECT_EQ(whole.text.substr(0, 2), "ab");
+  EXPECT_EQ(whole.text.substr(3, 2), "gh");
+  EXPECT_EQ(whole.text.substr(6, 10), "klmnopqrst");
+  EXPECT_GT(whole.tokens_in_piece_max, 8u);
+}
+
+TEST_P(GenerateRetryTest, GrammarsWithLogProbabilitiesOrStopsDrawEveryToken) {
+  ExpectTheSameFromEveryRound({.predict_max = 9, .logprob_count = 1, .grammar = kForcing});
+  ExpectTheSameFromEveryRound({.predict_max = 9, .stops = {"gh"}, .grammar = kForcing});
+  const Generated whole =
+      Run({.predict_max = 9, .stops = {"gh"}, .grammar = kForcing}, std::nullopt, 0);
+  EXPECT_EQ(whole.tokens_in_piece_max, 1u);
+  EXPECT_EQ(whole.text.size(), 3u);
+  EXPECT_EQ(whole.result->finish, wire::kFinishStop);
+}
+
+TEST_P(GenerateRetryTest, AnAnswerMayEndInsideAForcedRun) {
+  for (std::int32_t tokens = 1; tokens < 12; ++tokens) {
+    ExpectTheSameFromEveryRound({.prompt = 2, .predict_max = tokens, .grammar = kForcing});
+  }
+}
+
+TEST_P(GenerateRetryTest, AGrammarThatEndsEndsTheAnswer) {
+  // Without end tokens (kIgnoreEos), nothing can follow "abcde".
+  const GenerateRetryTest::Wish wish{.grammar = "root ::= \"abc\" [d] \"e\""};
+  ExpectTheSameFromEveryRound(wish);
+  const Generated whole = Run(wish, std::nullopt, 0);
+  EXPECT_EQ(whole.text, "abcde");
+  EXPECT_EQ(whole.result->finish, wire::kFinishGrammar);
+  const Generated ended = Run({.flags = 0, .grammar = wish.grammar}, std::nullopt, 0);
+  EXPECT_EQ(ended.text, "abcde");
+  EXPECT_EQ(ended.tokens.size(), 6u);
+  EXPECT_EQ(ended.tokens.back(), FakeEngine::kEos);
+  EXPECT_EQ(ended.result->finish, wire::kFinishEnd);
+}
+
+TEST_P(GenerateRetryTest, LazyGrammarsBeginAtTheirTrigger) {
+  const Generated free = Run({}, std::nullopt, 0);
+  ASSERT_GE(free.text.size(), 8u);
+  const std::string trigger = free.text.substr(3, 2);
+  const std::string grammar = "root ::= \"" + trigger + "xyz\" [a-c]+";
+  const Wish wish{.predict_max = 20, .grammar = grammar, .triggers = {{.text = trigger}}};
+  ExpectTheSameFromEveryRound(wish);
+  const Generated whole = Run(wish, std::nullopt, 0);
+  EXPECT_EQ(whole.text.substr(0, 5), free.text.substr(0, 5));
+  EXPECT_EQ(whole.text.substr(5, 3), "xyz");
+  EXPECT_EQ(whole.text.find_first_not_of("abc", 8), std::string::npos);
+  const Wish by_token{.predict_max = 20,
+                      .grammar = grammar,
+                      .triggers = {{.token = free.tokens[3], .text = {}}}};
+  ExpectTheSameFromEveryRound(by_token);
+  EXPECT_EQ(Run(by_token, std::nullopt, 0).text.substr(0, 8), whole.text.substr(0, 8));
+}
+
+TEST_P(GenerateRetryTest, PromptsAloneAreComputedOnce) {
+  ExpectTheSameFromEveryRound({.predict_max = 0});
+}
+
+TEST_P(GenerateRetryTest, WhatDoesNotFitIsRefused) {
+  const SequenceHandle sequence = Filled(3);
+  const std::vector<std::byte> payload = PayloadOf({});
+  wire::Submission generate = WithId(Make(Verb::kGenerate, sequence));
+  generate.p0 = -1;
+  wire::Submission again = Again(generate);
+  again.received = 1;
+  const auto early = Submit(again, payload);
+  ASSERT_TRUE(early);
+  EXPECT_EQ(early->code, Code::kConflict);
+  EXPECT_THAT(early->text(), HasSubstr("received"));
+  ASSERT_EQ(Call(generate, payload).code, Code::kOk);
+  again.received = 14;
+  EXPECT_EQ(Submit(again, payload).value_or(Answered{}).code, Code::kConflict);
+  again.received = 13;
+  again.last_token = 1'000'000;
+  EXPECT_EQ(Submit(again, payload).value_or(Answered{}).code, Code::kInvalidArgument);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GenerateRetryTest, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(AttentionModel, AdaptingRetryTest, testing::Values(false));
+
+}  // namespace
+}  // namespace kvd
