@@ -1,0 +1,288 @@
+#include "tests/text/tool_calls/answer_cases.h"
+
+#include "text/json.h"
+
+namespace kvd::test {
+namespace {
+
+using F = ToolFormat;
+
+constexpr std::string_view kTools = R"([
+  {"type": "function", "function": {"name": "weather", "description": "Tells the weather.",
+   "parameters": {"type": "object", "properties": {"city": {"type": "string"},
+     "days": {"type": "integer"}, "unit": {"enum": ["celsius", "fahrenheit"]}},
+     "required": ["city"], "additionalProperties": false}}},
+  {"type": "function", "function": {"name": "add", "description": "Adds.",
+   "parameters": {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"},
+     "options": {"type": "object", "properties": {"round": {"type": "boolean"}},
+                 "additionalProperties": false},
+     "list": {"type": "array", "items": {"type": "integer"}}},
+     "required": ["a", "b"], "additionalProperties": false}}},
+  {"type": "function", "function": {"name": "write", "description": "Writes a file.",
+   "parameters": {"type": "object", "properties": {"path": {"type": "string"},
+     "text": {"type": "string"}}, "required": ["path", "text"], "additionalProperties": false}}},
+  {"type": "function", "function": {"name": "stop", "description": "Stops.",
+   "parameters": {"type": "object", "properties": {}, "additionalProperties": false}}}])";
+
+std::vector<AnswerCase> FirstCases() {
+  return {
+      // Hermes
+      {"hermes content", F::kHermes, " Hi! <tool", " Hi! <tool", "", {}},
+      {"hermes one call",
+       F::kHermes,
+       "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Zürich\"}}\n</tool_call>",
+       "",
+       "",
+       {{"weather", R"({"city": "Zürich"})"}}},
+      {"hermes parallel",
+       F::kHermes,
+       "<tool_call>\n{\"name\": \"stop\", \"arguments\": {}}\n</tool_call>\n"
+       "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1, \"b\": -2.5e3}}\n</tool_call>",
+       "",
+       "",
+       {{"stop", "{}"}, {"add", R"({"a": 1, "b": -2.5e3})"}}},
+      {"hermes reasoning and content",
+       F::kHermes,
+       "<think>\nHm.\nYes.\n</think>\n\nI look.\n<tool_call>\n{\"name\": \"stop\", \"arguments\": "
+       "{}}"
+       "\n</tool_call>\n",
+       "I look.",
+       "Hm.\nYes.",
+       {{"stop", "{}"}}},
+      {"hermes opened reasoning", F::kHermes, "Hm.</think>Yes", "Yes", "Hm.", {}, true},
+      {"hermes unfinished reasoning", F::kHermes, "Hm.</thin", "", "Hm.</thin", {}, true},
+      {"hermes call in reasoning",
+       F::kHermes,
+       "<think><tool_call>{\"name\": \"stop\"}</tool_call></think>No.",
+       "No.",
+       "<tool_call>{\"name\": \"stop\"}</tool_call>",
+       {}},
+      {"hermes markers in strings",
+       F::kHermes,
+       R"(<tool_call>{"name": "write", "arguments": {"path": "}\"</tool_call>", "text": "{<tool_call>\\"}}</tool_call>)",
+       "",
+       "",
+       {{"write", R"({"path": "}\"</tool_call>", "text": "{<tool_call>\\"})"}}},
+      {"hermes keys in another order",
+       F::kHermes,
+       R"(<tool_call>{"id": "c7", "arguments": {"a": [{}, []]}, "name": "add"}</tool_call>)",
+       "",
+       "",
+       {{"add", R"({"a": [{}, []]})", true, "c7"}}},
+      {"hermes arguments as text",
+       F::kHermes,
+       R"(<tool_call>{"name": "add", "arguments": "{\"a\": 1}"}</tool_call>)",
+       "",
+       "",
+       {{"add", R"({"a": 1})"}}},
+      {"hermes without arguments",
+       F::kHermes,
+       R"(<tool_call>{"name": "stop"}</tool_call>)",
+       "",
+       "",
+       {{"stop", "{}"}}},
+      {"hermes null arguments",
+       F::kHermes,
+       R"(<tool_call>{"name": "stop", "arguments": null}</tool_call>)",
+       "",
+       "",
+       {{"stop", "{}"}}},
+      {"hermes nested function",
+       F::kHermes,
+       R"(<tool_call>{"type": "function", "function": {"name": "stop", "arguments": {}}}</tool_call>)",
+       "",
+       "",
+       {{"stop", "{}"}}},
+      {"hermes two calls in one tag",
+       F::kHermes,
+       "<tool_call>{\"name\": \"stop\"}\n{\"name\": \"stop\"}</tool_call>",
+       "",
+       "",
+       {{"stop", "{}"}, {"stop", "{}"}}},
+      {"hermes line end in a string",
+       F::kHermes,
+       "<tool_call>{\"name\": \"write\", \"arguments\": {\"text\": \"a\nb\"}}</tool_call>",
+       "",
+       "",
+       {{"write", R"({"text": "a\nb"})"}}},
+      {"hermes unfinished arguments",
+       F::kHermes,
+       "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Zü",
+       "",
+       "",
+       {{"weather", R"({"city": "Zü)", false}}},
+      {"hermes unfinished name",
+       F::kHermes,
+       "Hi.\n<tool_call>\n{\"name\": \"wea",
+       "Hi.\n<tool_call>\n{\"name\": \"wea",
+       "",
+       {}},
+      {"hermes without end tag",
+       F::kHermes,
+       "<tool_call>{\"name\": \"stop\"}\n",
+       "",
+       "",
+       {{"stop", "{}"}}},
+      {"hermes broken object",
+       F::kHermes,
+       "<tool_call>{name: 1}</tool_call> Hm",
+       "<tool_call>{name: 1}</tool_call> Hm",
+       "",
+       {}},
+      {"hermes marker after a broken marker",
+       F::kHermes,
+       "<tool_call><tool_call>{\"name\": \"stop\"}</tool_call>",
+       "<tool_call>",
+       "",
+       {{"stop", "{}"}}},
+      {"hermes broken arguments",
+       F::kHermes,
+       "<tool_call>{\"name\": \"add\", \"arguments\": {\"a\": 01}}</tool_call>",
+       "1}}</tool_call>",
+       "",
+       {{"add", "{\"a\": 0", false}}},
+      {"hermes content between",
+       F::kHermes,
+       "A<tool_call>{\"name\": \"stop\"}</tool_call>\nB\n<tool_call>{\"name\": "
+       "\"stop\"}</tool_call>",
+       "A\nB",
+       "",
+       {{"stop", "{}"}, {"stop", "{}"}}},
+      // JSON in place of an answer
+      {"json one call",
+       F::kJson,
+       R"( {"name": "add", "arguments": {"a": 1}})",
+       "",
+       "",
+       {{"add", R"({"a": 1})"}}},
+      {"json list",
+       F::kJson,
+       R"([{"name": "stop", "arguments": {}}, {"name": "add", "parameters": {"a": 1}}])",
+       "",
+       "",
+       {{"stop", "{}"}, {"add", R"({"a": 1})"}}},
+      {"json another object",
+       F::kJson,
+       R"({"name": "Bob", "arguments": {}})",
+       R"({"name": "Bob", "arguments": {}})",
+       "",
+       {}},
+      {"json other keys", F::kJson, R"({"answer": [1, 2]})", R"({"answer": [1, 2]})", "", {}},
+      {"json after content",
+       F::kJson,
+       R"(So: {"name": "stop"})",
+       R"(So: {"name": "stop"})",
+       "",
+       {}},
+      {"json after reasoning",
+       F::kJson,
+       "<think>\n\n</think>\n\n{\"name\": \"stop\"}",
+       "",
+       "",
+       {{"stop", "{}"}}},
+      {"json list of numbers", F::kJson, "[1, 2]", "[1, 2]", "", {}},
+      // Llama 3
+      {"llama call",
+       F::kLlama3,
+       R"({"name": "weather", "parameters": {"city": "Ulm"}})",
+       "",
+       "",
+       {{"weather", R"({"city": "Ulm"})"}}},
+      {"llama python tag",
+       F::kLlama3,
+       R"(<|python_tag|>{"type": "function", "name": "weather", "parameters": {"city": "Ulm"}})",
+       "",
+       "",
+       {{"weather", R"({"city": "Ulm"})"}}},
+      {"llama several",
+       F::kLlama3,
+       R"({"name": "stop", "parameters": {}}; {"name": "stop"})",
+       "",
+       "",
+       {{"stop", "{}"}, {"stop", "{}"}}},
+      {"llama content", F::kLlama3, "{ is a brace", "{ is a brace", "", {}},
+      {"llama text after", F::kLlama3, R"({"name": "stop"} Done)", " Done", "", {{"stop", "{}"}}},
+      // Qwen3-Coder
+      {"coder one call",
+       F::kQwen3Coder,
+       "I look.\n\n<tool_call>\n<function=weather>\n<parameter=city>\nZürich\n</parameter>\n"
+       "<parameter=days>\n2\n</parameter>\n</function>\n</tool_call>",
+       "I look.",
+       "",
+       {{"weather", R"({"city": "Zürich", "days": 2})"}}},
+      {"coder parallel",
+       F::kQwen3Coder,
+       "<tool_call>\n<function=stop>\n</function>\n</tool_call>\n<tool_call>\n<function=add>\n"
+       "<parameter=a>\n1\n</parameter>\n<parameter=options>\n{\"round\": true}\n</parameter>\n"
+       "<parameter=list>\n[1, 2]\n</parameter>\n</function>\n</tool_call>",
+       "",
+       "",
+       {{"stop", "{}"}, {"add", R"({"a": 1, "options": {"round": true}, "list": [1, 2]})"}}},
+      {"coder strings",
+       F::kQwen3Coder,
+       "<tool_call>\n<function=write>\n<parameter=path>\n007\n</parameter>\n<parameter=text>\n"
+       "\"a\"\n\n<b>\\\n</p>\n\n</parameter>\n</function>\n</tool_call>",
+       "",
+       "",
+       {{"write", R"({"path": "007", "text": "\"a\"\n\n<b>\\\n</p>\n"})"}}},
+      {"coder without tool_call",
+       F::kQwen3Coder,
+       "<function=write>\n<parameter=path>x</parameter>\n</function>",
+       "",
+       "",
+       {{"write", R"({"path": "x"})"}}},
+      {"coder python words",
+       F::kQwen3Coder,
+       "<tool_call><function=f><parameter=x>\nTrue\n</parameter><parameter=y>\nNone\n</parameter>"
+       "<parameter=z>\nten\n</parameter></function></tool_call>",
+       "",
+       "",
+       {{"f", R"({"x": true, "y": null, "z": "ten"})"}}},
+      {"coder unfinished string",
+       F::kQwen3Coder,
+       "<tool_call>\n<function=write>\n<parameter=path>\nabc\n</para",
+       "",
+       "",
+       {{"write", R"({"path": "abc\n</para)", false}}},
+      {"coder unfinished number",
+       F::kQwen3Coder,
+       "<tool_call>\n<function=add>\n<parameter=a>\n12",
+       "\n<parameter=a>\n12",
+       "",
+       {{"add", "{", false}}},
+      {"coder broken",
+       F::kQwen3Coder,
+       "<tool_call>\n<function=stop>\nno</function>\n</tool_call>",
+       "\nno</function>\n</tool_call>",
+       "",
+       {{"stop", "{", false}}},
+      {"coder a tag only", F::kQwen3Coder, "Use <tool_call> tags", "Use <tool_call> tags", "", {}},
+  };
+}
+
+}  // namespace
+
+const Value& CaseTools() {
+  static const Value tools = ParseJson(kTools).value();
+  return tools;
+}
+
+std::span<const AnswerCase> AnswerCases() {
+  static const std::vector<AnswerCase> cases = [] {
+    std::vector<AnswerCase> all = FirstCases();
+    for (AnswerCase& answer : FurtherAnswerCases()) all.push_back(std::move(answer));
+    return all;
+  }();
+  return cases;
+}
+
+AnswerOptions OptionsOf(const AnswerCase& answer) {
+  AnswerOptions options;
+  options.tools = CaseTools();
+  options.reasoning = answer.format == F::kGemma4 ? ReasoningTags{"<|channel>thought", "<channel|>"}
+                                                  : ReasoningTags{"<think>", "</think>"};
+  options.starts_in_reasoning = answer.starts_in_reasoning;
+  return options;
+}
+
+}  // namespace kvd::test
