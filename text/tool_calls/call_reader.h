@@ -101,7 +101,8 @@ struct NamedCallForm {
   bool takes_list = false;          // a list of JSON calls may stand in place of a name
   bool has_qualified_name = false;  // the name is "functions.NAME:INDEX", which is also the id
 };
-std::unique_ptr<CallReader> MakeNamedCallReader(const NamedCallForm& form);
+// `in_call`: the marker that was found is call_open.
+std::unique_ptr<CallReader> MakeNamedCallReader(const NamedCallForm& form, bool in_call);
 
 // Parameters between tags: <function=NAME> <parameter=KEY> VALUE </parameter> ... </function>.
 struct TaggedCallForm {
@@ -115,7 +116,7 @@ struct TaggedCallForm {
   std::string_view section_close;  // empty: nothing
   bool has_value_lines = false;    // a line end stands before and after a value
 };
-// `in_call`: the marker that was found is call_open. `tools` outlives the reader.
+// `tools` outlives the reader.
 std::unique_ptr<CallReader> MakeTaggedCallReader(const TaggedCallForm& form, const ToolTable& tools,
                                                  bool in_call);
 

@@ -12,7 +12,7 @@ FormatForm FormOf(ToolFormat format) {
     case ToolFormat::kJson: return {{{"{", true}, {"[", true}}, CallGap::kNone};
     case ToolFormat::kLlama3: return {{{"<|python_tag|>"}, {"{", true}}, CallGap::kNone};
     case ToolFormat::kHermes: return {{{"<tool_call>"}}, CallGap::kLine};
-    case ToolFormat::kQwen3Coder: return {{{"<tool_call>"}, {"<function="}}, CallGap::kSpace};
+    case ToolFormat::kQwen3Coder: return {{{"<tool_call>"}, {"<function="}}, CallGap::kSpace, true};
     case ToolFormat::kMistralList:
     case ToolFormat::kMistral: return {{{"[TOOL_CALLS]"}}, CallGap::kNone};
     case ToolFormat::kGlm: return {{{"<tool_call>"}}, CallGap::kSpace};
@@ -21,7 +21,8 @@ FormatForm FormOf(ToolFormat format) {
     case ToolFormat::kGemma4: return {{{"<|tool_call>"}}, CallGap::kNone};
     case ToolFormat::kLfm2: return {{{"<|tool_call_start|>"}}, CallGap::kNone};
     case ToolFormat::kFunctionary: return {{{"<function="}}, CallGap::kNone};
-    case ToolFormat::kKimi: return {{{"<|tool_calls_section_begin|>"}}, CallGap::kNone};
+    case ToolFormat::kKimi:
+      return {{{"<|tool_calls_section_begin|>"}, {"<|tool_call_begin|>"}}, CallGap::kNone, true};
     case ToolFormat::kSeed: return {{{"<seed:tool_call>"}}, CallGap::kLine};
     case ToolFormat::kMiniMax: return {{{"<minimax:tool_call>"}}, CallGap::kLine};
     case ToolFormat::kSolar: return {{{"<|tool_calls|>"}}, CallGap::kNone};
@@ -152,7 +153,8 @@ std::unique_ptr<CallReader> MakeCallReader(ToolFormat format, std::string_view m
     case ToolFormat::kDeepSeek:
     case ToolFormat::kFunctionary:
     case ToolFormat::kKimi:
-    case ToolFormat::kSolar: return MakeNamedCallReader(NamedFormOf(format));
+    case ToolFormat::kSolar:
+      return MakeNamedCallReader(NamedFormOf(format), marker == "<|tool_call_begin|>");
     case ToolFormat::kHarmony: break;
   }
   return nullptr;

@@ -24,6 +24,9 @@ struct CallMarker {
 struct FormatForm {
   std::vector<CallMarker> markers;
   CallGap gap = CallGap::kNone;
+  // Calls inside of reasoning count, because models with this format call functions before they end
+  // their reasoning. In other formats they are text of the reasoning.
+  bool calls_in_reasoning = false;
 };
 
 // REQUIRES: not kHarmony, which has a parser of its own (harmony_parser.cc).

@@ -10,8 +10,8 @@ constexpr std::size_t kFieldBytesMax = 512;
 
 class NamedCallReader : public CallReader {
  public:
-  explicit NamedCallReader(const NamedCallForm& form) : form_(form) {
-    if (form_.call_open.empty()) {
+  NamedCallReader(const NamedCallForm& form, bool in_call) : form_(form) {
+    if (in_call || form_.call_open.empty()) {
       StartCall();
     } else {
       Choose(Place::kOpen, {form_.call_open});
@@ -107,17 +107,21 @@ class NamedCallReader : public CallReader {
     }
     output.EndCall({});
     if (form_.call_close.empty()) return EndCall();
-    Choose(Place::kClose, form_.fence.empty()
-                              ? std::vector<std::string_view>{form_.call_close}
-                              : std::vector<std::string_view>{form_.call_close, form_.fence});
+    // A model may forget to close a call before the next one.
+    std::vector<std::string_view> literals = {form_.call_close};
+    if (!form_.call_open.empty()) literals.push_back(form_.call_open);
+    if (!form_.fence.empty()) literals.push_back(form_.fence);
+    Choose(Place::kClose, std::move(literals));
     return Step::kMore;
   }
 
   Step Close(char c) {
     const int found = choice_.Take(c);
     if (found == LiteralChoice::kFail) return Step::kFail;
-    if (found == 1) Choose(Place::kClose, {form_.call_close});
-    return found == 0 ? EndCall() : Step::kMore;
+    if (found == 0) return EndCall();
+    if (found == 1) StartCall();
+    if (found == 2) Choose(Place::kClose, {form_.call_close});
+    return Step::kMore;
   }
 
   Step EndCall() {
@@ -139,8 +143,8 @@ class NamedCallReader : public CallReader {
 
 }  // namespace
 
-std::unique_ptr<CallReader> MakeNamedCallReader(const NamedCallForm& form) {
-  return std::make_unique<NamedCallReader>(form);
+std::unique_ptr<CallReader> MakeNamedCallReader(const NamedCallForm& form, bool in_call) {
+  return std::make_unique<NamedCallReader>(form, in_call);
 }
 
 }  // namespace kvd

@@ -143,7 +143,7 @@ TEST(AnswerParserTest, WithoutToolsMarkersAreContent) {
     const ParsedAnswer parsed = ParseAnswer(answer.format, options, answer.text);
     EXPECT_TRUE(parsed.calls.empty());
     for (const test::CallCase& call : answer.calls) {
-      EXPECT_THAT(parsed.content, testing::HasSubstr(std::string(call.name)));
+      EXPECT_THAT(parsed.content + parsed.reasoning, testing::HasSubstr(std::string(call.name)));
     }
   }
 }
