@@ -6,6 +6,8 @@
 namespace kvd {
 namespace {
 
+// Schemas that a look at one parameter visits; a parameter with more has any type.
+constexpr int kSchemasMax = 1000;
 constexpr int kSchemaDepthMax = 16;
 
 TypeSet Join(TypeSet a, TypeSet b) { return static_cast<TypeSet>(a | b); }
@@ -29,8 +31,25 @@ TypeSet TypeOf(const Value& value) {
   return value.is_dict() ? kTypeObject : kTypeAny;
 }
 
-TypeSet TypesOfSchema(const Value& schema, int depth) {
-  if (!schema.is_dict() || depth == 0) return kTypeAny;
+// Returns the part of `root` that a reference inside of it names, or null. Keys with "~" or "%" are
+// not looked up.
+const Value* Referred(std::string_view reference, const Value& root) {
+  if (!reference.starts_with("#")) return nullptr;
+  reference.remove_prefix(1);
+  const Value* part = &root;
+  while (!reference.empty()) {
+    if (reference.front() != '/' || !part->is_dict()) return nullptr;
+    reference.remove_prefix(1);
+    const std::string_view key = reference.substr(0, reference.find('/'));
+    part = part->dict().Find(key);
+    if (part == nullptr) return nullptr;
+    reference.remove_prefix(key.size());
+  }
+  return part;
+}
+
+TypeSet TypesOf(const Value& schema, const Value& root, int depth, int& schemas_left) {
+  if (!schema.is_dict() || depth == 0 || schemas_left-- <= 0) return kTypeAny;
   const Dict& fields = schema.dict();
   if (const Value* type = fields.Find("type"); type != nullptr) {
     if (type->is_string()) return TypeNamed(type->view());
@@ -40,6 +59,10 @@ TypeSet TypesOfSchema(const Value& schema, int depth) {
       types = Join(types, item.is_string() ? TypeNamed(item.view()) : kTypeAny);
     }
     return types;
+  }
+  if (const Value* reference = fields.Find("$ref"); reference != nullptr) {
+    const Value* part = reference->is_string() ? Referred(reference->view(), root) : nullptr;
+    return part == nullptr ? kTypeAny : TypesOf(*part, root, depth - 1, schemas_left);
   }
   if (const Value* value = fields.Find("const"); value != nullptr) return TypeOf(*value);
   if (const Value* values = fields.Find("enum"); values != nullptr && values->is_list()) {
@@ -51,7 +74,10 @@ TypeSet TypesOfSchema(const Value& schema, int depth) {
     const Value* schemas = fields.Find(key);
     if (schemas == nullptr || !schemas->is_list()) continue;
     TypeSet types{};
-    for (const Value& item : schemas->items()) types = Join(types, TypesOfSchema(item, depth - 1));
+    for (const Value& item : schemas->items()) {
+      types = Join(types, TypesOf(item, root, depth - 1, schemas_left));
+      if (types == kTypeAny) break;
+    }
     return types;
   }
   return kTypeAny;
@@ -65,7 +91,10 @@ std::string_view Trimmed(std::string_view text) {
 
 }  // namespace
 
-TypeSet TypesOfSchema(const Value& schema) { return TypesOfSchema(schema, kSchemaDepthMax); }
+TypeSet TypesOfSchema(const Value& schema, const Value& root) {
+  int schemas_left = kSchemasMax;
+  return TypesOf(schema, root, kSchemaDepthMax, schemas_left);
+}
 
 const Dict* ToolTable::Find(std::string_view name) const {
   if (!tools_.is_list()) return nullptr;
@@ -89,7 +118,7 @@ TypeSet ToolTable::TypesOf(std::string_view name, std::string_view parameter) co
   const Value* properties = parameters->dict().Find("properties");
   if (properties == nullptr || !properties->is_dict()) return kTypeAny;
   const Value* schema = properties->dict().Find(parameter);
-  return schema == nullptr ? kTypeAny : TypesOfSchema(*schema);
+  return schema == nullptr ? kTypeAny : TypesOfSchema(*schema, *parameters);
 }
 
 std::string JsonOfText(std::string_view text, TypeSet types) {

@@ -34,8 +34,9 @@ class ToolTable {
   Value tools_;
 };
 
-// The types of the values that a schema allows, or more.
-TypeSet TypesOfSchema(const Value& schema);
+// The types of the values that a schema allows, or more. `root` is the schema that references
+// ("#/$defs/unit") look into.
+TypeSet TypesOfSchema(const Value& schema, const Value& root);
 
 // Returns the JSON text of a value that a model wrote without JSON's quotes. A text that is JSON,
 // or Python's True, False or None, of one of the types is that value; every other text is a string.

@@ -97,7 +97,10 @@ TEST(ToolFormatTest, TheTagsOfReasoningAreThoseOfTheTemplate) {
   EXPECT_FALSE(EndsInReasoning("<think>", {}));
 }
 
-TypeSet TypesOf(std::string_view schema) { return TypesOfSchema(ParseJson(schema).value()); }
+TypeSet TypesOf(std::string_view json) {
+  const Value schema = ParseJson(json).value();
+  return TypesOfSchema(schema, schema);
+}
 
 TEST(ToolTableTest, SchemasSayWhichTypesTheyAllow) {
   EXPECT_EQ(TypesOf(R"({"type": "string"})"), kTypeString);
@@ -108,6 +111,8 @@ TEST(ToolTableTest, SchemasSayWhichTypesTheyAllow) {
             kTypeArray | kTypeObject);
   EXPECT_EQ(TypesOf(R"({"oneOf": [{"type": "string"}, {}]})"), kTypeAny);
   EXPECT_EQ(TypesOf(R"({"$ref": "#/x"})"), kTypeAny);
+  EXPECT_EQ(TypesOf(R"({"$ref": "#/$defs/u", "$defs": {"u": {"enum": ["a"]}}})"), kTypeString);
+  EXPECT_EQ(TypesOf(R"({"$ref": "#"})"), kTypeAny);
   EXPECT_EQ(TypesOf("true"), kTypeAny);
   std::string deep = R"({"type": "string"})";
   for (int i = 0; i < 40; ++i) deep = R"({"anyOf": [)" + deep + "]}";
