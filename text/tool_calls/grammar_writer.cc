@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "text/json.h"
+#include "base/utf8.h"
 #include "text/tool_calls/format_forms.h"
 #include "text/tool_calls/json_scanner.h"
 
@@ -29,10 +29,20 @@ std::string QuotedGbnf(std::string_view text) {
 namespace {
 
 // A character inside of a class of GBNF.
-std::string InClass(char c) {
-  if (c == '\n') return "\\n";
-  return std::string_view("\\]^-[").find(c) == std::string_view::npos ? std::string(1, c)
-                                                                      : std::string("\\") + c;
+std::string InClass(const std::string& character) {
+  if (character == "\n") return "\\n";
+  const bool is_special = std::string_view("\\]^-[").find(character) != std::string_view::npos;
+  return is_special ? "\\" + character : character;
+}
+
+std::vector<std::string> CharactersOf(std::string_view text) {
+  std::vector<std::string> characters;
+  while (!text.empty()) {
+    const std::size_t byte_count = std::max<std::size_t>(WellFormedBytes(text), 1);
+    characters.emplace_back(text.substr(0, byte_count));
+    text.remove_prefix(byte_count);
+  }
+  return characters;
 }
 
 std::string Joined(const std::vector<std::string>& parts, std::string_view separator) {
@@ -73,8 +83,7 @@ std::string GrammarWriter::Marker(std::string_view text) const {
 }
 
 // A text without the marker is an automaton whose state is the number of the marker's characters
-// that the text ends with (Knuth, Morris and Pratt, 1977). Each state is a rule. The marker consists
-// of characters of one byte, except for those of DeepSeek, which are tokens or follow JSON.
+// that the text ends with (Knuth, Morris and Pratt, 1977). Each state is a rule.
 Result<std::string> GrammarWriter::Until(std::string_view marker) {
   const auto known = until_.find(marker);
   if (known != until_.end()) return known->second;
@@ -84,24 +93,26 @@ Result<std::string> GrammarWriter::Until(std::string_view marker) {
   // text.
   const bool is_token =
       std::ranges::find(options_.tokens, marker, &MarkerToken::text) != options_.tokens.end();
+  const std::vector<std::string> characters = CharactersOf(marker);
   const auto state = [&](std::size_t i) { return i == 0 ? name : Concat(name, "-", i); };
-  const auto next = [&](std::size_t matched, char c) {
-    std::string text(marker.substr(0, matched));
-    text += c;
-    while (!marker.starts_with(text)) text.erase(0, 1);
+  const auto next = [&](std::size_t matched, const std::string& character) {
+    std::vector<std::string> text(characters.begin(),
+                                  characters.begin() + static_cast<std::ptrdiff_t>(matched));
+    text.push_back(character);
+    while (!std::equal(text.begin(), text.end(), characters.begin())) text.erase(text.begin());
     return text.size();
   };
-  const std::set<char> characters(marker.begin(), marker.end());
-  for (std::size_t i = 0; i < marker.size(); ++i) {
+  const std::set<std::string> distinct(characters.begin(), characters.end());
+  for (std::size_t i = 0; i < characters.size(); ++i) {
     std::vector<std::string> choices;
     if (is_token) choices.push_back(Marker(marker));
     std::string others;
-    for (const char c : characters) {
-      others += InClass(c);
-      const std::size_t to = next(i, c);
-      if (is_token && to == marker.size()) continue;
-      const std::string literal = QuotedGbnf(std::string_view(&c, 1));
-      choices.push_back(to == marker.size() ? literal : literal + " " + state(to));
+    for (const std::string& character : distinct) {
+      others += InClass(character);
+      const std::size_t to = next(i, character);
+      if (is_token && to == characters.size()) continue;
+      const std::string literal = QuotedGbnf(character);
+      choices.push_back(to == characters.size() ? literal : literal + " " + state(to));
     }
     choices.push_back("[^" + others + "] " + name);
     KVD_CHECK_OK(rules_.AddRule(state(i), Joined(choices, " | ")));
