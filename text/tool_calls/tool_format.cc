@@ -1,0 +1,104 @@
+#include "text/tool_calls/tool_format.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <string>
+
+namespace kvd {
+namespace {
+
+struct FormatName {
+  ToolFormat format;
+  std::string_view name;
+};
+
+constexpr FormatName kNames[] = {
+    {ToolFormat::kJson, "json"},
+    {ToolFormat::kHermes, "hermes"},
+    {ToolFormat::kQwen3Coder, "qwen3-coder"},
+    {ToolFormat::kLlama3, "llama3"},
+    {ToolFormat::kMistralList, "mistral-list"},
+    {ToolFormat::kMistral, "mistral"},
+    {ToolFormat::kHarmony, "harmony"},
+    {ToolFormat::kGlm, "glm"},
+    {ToolFormat::kDeepSeekR1, "deepseek-r1"},
+    {ToolFormat::kDeepSeek, "deepseek"},
+    {ToolFormat::kGemma4, "gemma4"},
+    {ToolFormat::kLfm2, "lfm2"},
+    {ToolFormat::kFunctionary, "functionary"},
+    {ToolFormat::kKimi, "kimi"},
+    {ToolFormat::kSeed, "seed"},
+    {ToolFormat::kMiniMax, "minimax"},
+    {ToolFormat::kSolar, "solar"},
+    {ToolFormat::kApriel, "apriel"},
+};
+
+constexpr auto kFormats = [] {
+  std::array<ToolFormat, std::size(kNames)> formats{};
+  for (std::size_t i = 0; i < formats.size(); ++i) formats[i] = kNames[i].format;
+  return formats;
+}();
+
+static_assert([] {
+  for (std::size_t i = 0; i < std::size(kNames); ++i) {
+    if (static_cast<std::size_t>(kNames[i].format) != i) return false;
+  }
+  return true;
+}());
+
+// Which texts a template of each format contains. The first row that fits decides, so that formats
+// whose markers contain those of another format come first.
+struct Sign {
+  ToolFormat format;
+  std::string_view text;
+  std::string_view further = {};
+};
+
+constexpr Sign kSigns[] = {
+    {ToolFormat::kHarmony, "<|channel|>", "<|call|>"},
+    {ToolFormat::kGemma4, "<|tool_call>call:"},
+    {ToolFormat::kDeepSeekR1, "<｜tool▁calls▁begin｜>", "```json"},
+    {ToolFormat::kDeepSeek, "<｜tool▁calls▁begin｜>"},
+    {ToolFormat::kMistral, "[TOOL_CALLS]", "[ARGS]"},
+    {ToolFormat::kMistralList, "[TOOL_CALLS]"},
+    {ToolFormat::kLfm2, "<|tool_call_start|>"},
+    {ToolFormat::kLfm2, "<|tool_list_start|>"},
+    {ToolFormat::kLfm2, "List of tools: [", "<|im_start|>"},
+    {ToolFormat::kKimi, "<|tool_calls_section_begin|>"},
+    {ToolFormat::kSolar, "<|tool_call:begin|>"},
+    {ToolFormat::kMiniMax, "<minimax:tool_call>"},
+    {ToolFormat::kSeed, "<seed:tool_call>"},
+    {ToolFormat::kGlm, "<arg_key>", "<arg_value>"},
+    {ToolFormat::kQwen3Coder, "<function=", "<parameter="},
+    {ToolFormat::kFunctionary, "<function=", "</function>"},
+    {ToolFormat::kApriel, "<tool_calls>["},
+    {ToolFormat::kHermes, "<tool_call>"},
+    {ToolFormat::kLlama3, "<|python_tag|>"},
+    {ToolFormat::kLlama3, "\"parameters\": dictionary of argument name"},
+};
+
+}  // namespace
+
+std::span<const ToolFormat> ToolFormats() { return kFormats; }
+
+std::string_view NameOf(ToolFormat format) { return kNames[static_cast<std::size_t>(format)].name; }
+
+Result<ToolFormat> ToolFormatOf(std::string_view name) {
+  std::string names;
+  for (const FormatName& row : kNames) {
+    if (row.name == name) return row.format;
+    names.append(names.empty() ? "" : ", ").append(row.name);
+  }
+  return Fail(Code::kInvalidArgument, "tool_format: no format is named '", name.substr(0, 64),
+              "'; the names are ", names);
+}
+
+ToolFormat DetectToolFormat(std::string_view chat_template) {
+  const auto has = [&](std::string_view text) { return chat_template.find(text) != text.npos; };
+  const auto* const sign = std::ranges::find_if(
+      kSigns, [&](const Sign& row) { return has(row.text) && has(row.further); });
+  return sign == std::end(kSigns) ? ToolFormat::kJson : sign->format;
+}
+
+}  // namespace kvd
