@@ -157,7 +157,7 @@ bool GenerationRequest::needs_row(std::size_t tokens) const {
   if (prompt_left() > 0) {
     return tokens == prompt_left() && (params_.predict_max != 0 || state_.keeps_logits);
   }
-  if (known_) return true;
+  if (known_ || recomputes_last()) return true;
   return tokens == run_left() && !cancelling_ && (!is_last_run() || state_.keeps_logits);
 }
 
