@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "engine/forward/compute/portable_exp.h"
 #include "engine/sampling/adaptive_p.h"
+#include "engine/sampling/allowed_tokens.h"
 #include "engine/sampling/candidates.h"
 #include "engine/sampling/dry.h"
 #include "engine/sampling/mirostat.h"
@@ -163,12 +164,30 @@ void Sampler::Accept(TokenId token) {
   state_.history_begin = (state_.history_begin + 1) % state_.history.size();
 }
 
-Result<SampledToken> Sampler::Sample(std::span<const float> logits) {
+Status Sampler::CheckLogits(std::span<const float> logits, const AllowedTokens* allowed) const {
+  if (allowed != nullptr && allowed->IsList() && options_.logprob_count == 0) {
+    for (const TokenId token : allowed->list)
+      if (!(logits[static_cast<std::size_t>(token)] < kInfinity))
+        return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
+    return {};
+  }
+  const float logit_max = MaxOrNan(logits);
+  if (!(logit_max < kInfinity)) return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
+  return {};
+}
+
+Result<SampledToken> Sampler::Sample(std::span<const float> logits, const AllowedTokens* allowed) {
   KVD_ASSERT(logits.size() == vocab_size_);
+  if (allowed != nullptr && allowed->IsList() && options_.logprob_count == 0) {
+    KVD_CHECK_OK(CheckLogits(logits, allowed));
+    KVD_TRY(const TokenId token, Draw(logits, allowed));
+    top_logprobs_.clear();
+    return SampledToken{.token = token};
+  }
   const float logit_max = MaxOrNan(logits);
   if (!(logit_max < kInfinity)) return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
   if (!(logit_max > -kInfinity)) return Fail(Code::kNumerical, "logits: none is finite");
-  KVD_TRY(const TokenId token, Draw(logits));
+  KVD_TRY(const TokenId token, Draw(logits, allowed));
   const double log_total = logit_max + std::log(SumExp(logits, logit_max));
   const auto logprob = [&](float logit) { return static_cast<float>(logit - log_total); };
   top_logprobs_.clear();
@@ -186,6 +205,7 @@ struct Sampler::Working {
   SamplerScratch& scratch;
   bool has_candidates = false;
   float temperature = 1;  // that the draw applies
+  const AllowedTokens* allowed = nullptr;
 
   std::vector<Candidate>& candidates() { return scratch.candidates; }
 
@@ -205,7 +225,12 @@ struct Sampler::Working {
     else
       CollectAll(row, candidates());
     has_candidates = true;
+    return RequireCandidates();
+  }
+  Status RequireCandidates() {
     if (!candidates().empty()) return {};
+    if (allowed != nullptr)
+      return Fail(Code::kNotFound, "logits: no token of the allowed set has a finite logit");
     return Fail(Code::kNumerical, "logits: no allowed token has a finite logit");
   }
   // Replaces the logit of each token whose number in scratch.numbers is not 0 by
@@ -228,7 +253,45 @@ struct Sampler::Working {
   }
 };
 
+// Bits change a copy of the row; a list becomes the candidates.
+Status Sampler::Restrict(Working& working) const {
+  const AllowedTokens& allowed = *working.allowed;
+  if (allowed.IsList()) {
+    std::vector<Candidate>& candidates = working.candidates();
+    candidates.clear();
+    for (const TokenId token : allowed.list)
+      candidates.push_back({working.row[static_cast<std::size_t>(token)], token});
+    working.has_candidates = true;
+    return {};
+  }
+  KVD_ASSERT(allowed.bits.size() == (std::size_t{vocab_size_} + 63) / 64);
+  const std::span<float> row = working.OwnRow();
+  for (std::size_t word = 0; word < allowed.bits.size(); ++word) {
+    const std::uint64_t bits = allowed.bits[word];
+    if (bits == ~std::uint64_t{0}) continue;
+    const std::span<float> part =
+        row.subspan(word * 64).first(std::min<std::size_t>(64, row.size() - word * 64));
+    for (std::size_t bit = 0; bit < part.size(); ++bit)
+      if ((bits >> bit & 1) == 0) part[bit] = -kInfinity;
+  }
+  return {};
+}
+
 void Sampler::Bias(Working& working) const {
+  if (working.has_candidates) {
+    // The list is in the order of the tokens until a sampler of the chain changes the order.
+    std::vector<Candidate>& candidates = working.candidates();
+    const auto find = [&](TokenId token) -> Candidate* {
+      const auto found = std::ranges::lower_bound(candidates, token, {}, &Candidate::token);
+      return found == candidates.end() || found->token != token ? nullptr : &*found;
+    };
+    for (const wire::LogitBias& entry : options_.biases)
+      if (Candidate* const candidate = find(entry.token)) candidate->logit += entry.bias;
+    for (const TokenId token : forbidden_)
+      if (Candidate* const candidate = find(token)) candidate->logit = -kInfinity;
+    std::erase_if(candidates, [](const Candidate& c) { return !(c.logit > -kInfinity); });
+    return;
+  }
   if (options_.biases.empty() && forbidden_.empty()) return;
   const std::span<float> row = working.OwnRow();
   for (const wire::LogitBias& entry : options_.biases)
@@ -320,12 +383,15 @@ Status Sampler::Apply(SamplerKind kind, Working& working) const {
 // Applies biases, the chain and mirostat's truncation. The candidates are those that may be drawn.
 Status Sampler::Prepare(Working& working) const {
   const SamplingParams& params = options_.sampling;
+  if (working.allowed != nullptr) KVD_CHECK_OK(Restrict(working));
   Bias(working);
+  if (working.has_candidates) KVD_CHECK_OK(working.RequireCandidates());
   for (const SamplerKind kind : active_.kinds) {
     if (kind == SamplerKind::kNone) break;
     KVD_CHECK_OK(Apply(kind, working));
   }
   const bool is_greedy = IsGreedy(params);
+  if (is_greedy && working.has_candidates) KeepLikeliest(working.candidates(), 1);
   KVD_CHECK_OK(working.Collect(is_greedy ? 1 : 0));
   if (is_greedy) return {};
   const float mu = state_.adaptation.mirostat_mu;
@@ -334,8 +400,8 @@ Status Sampler::Prepare(Working& working) const {
   return {};
 }
 
-Result<TokenId> Sampler::Draw(std::span<const float> logits) {
-  Working working{.row = logits, .scratch = ThreadScratch()};
+Result<TokenId> Sampler::Draw(std::span<const float> logits, const AllowedTokens* allowed) {
+  Working working{.row = logits, .scratch = ThreadScratch(), .allowed = allowed};
   KVD_CHECK_OK(Prepare(working));
   const SamplingParams& params = options_.sampling;
   const std::vector<Candidate>& candidates = working.candidates();
@@ -353,9 +419,10 @@ Result<TokenId> Sampler::Draw(std::span<const float> logits) {
   return candidates[picked.index].token;
 }
 
-Result<std::vector<TokenShare>> Sampler::NextShares(std::span<const float> logits) const {
+Result<std::vector<TokenShare>> Sampler::NextShares(std::span<const float> logits,
+                                                    const AllowedTokens* allowed) const {
   KVD_ASSERT(logits.size() == vocab_size_);
-  Working working{.row = logits, .scratch = ThreadScratch()};
+  Working working{.row = logits, .scratch = ThreadScratch(), .allowed = allowed};
   KVD_CHECK_OK(Prepare(working));
   const SamplingParams& params = options_.sampling;
   std::vector<Candidate>& candidates = working.candidates();
@@ -378,12 +445,11 @@ Result<std::vector<TokenShare>> Sampler::NextShares(std::span<const float> logit
   return shares;
 }
 
-Status Sampler::Adopt(std::span<const float> logits, TokenId token) {
+Status Sampler::Adopt(std::span<const float> logits, TokenId token, const AllowedTokens* allowed) {
   KVD_ASSERT(logits.size() == vocab_size_);
-  if (const float logit_max = MaxOrNan(logits); !(logit_max < kInfinity))
-    return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
+  KVD_CHECK_OK(CheckLogits(logits, allowed));
   if (!Adapts(options_.sampling)) return SkipDraw(), Status();
-  Working working{.row = logits, .scratch = ThreadScratch()};
+  Working working{.row = logits, .scratch = ThreadScratch(), .allowed = allowed};
   KVD_CHECK_OK(Prepare(working));
   const std::vector<Candidate>& candidates = working.candidates();
   NextUniform();

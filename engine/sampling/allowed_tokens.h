@@ -1,0 +1,23 @@
+// AllowedTokens: the tokens that a sampler may draw, as a view of a set that the caller owns (a
+// TokenMask, for example).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/ids.h"
+
+namespace kvd {
+
+// Either a list or bits; the other one is empty. Both empty: no token is allowed. REQUIRES: every
+// token is in the sampler's vocabulary; the list is ascending; `bits` has [(vocabulary + 63) / 64]
+// words.
+struct AllowedTokens {
+  std::span<const TokenId> list;
+  std::span<const std::uint64_t> bits;  // bit t % 64 of word t / 64: token t is allowed
+
+  bool IsList() const { return bits.empty(); }
+};
+
+}  // namespace kvd
