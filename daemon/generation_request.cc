@@ -335,9 +335,12 @@ Result<std::optional<SampledToken>> GenerationRequest::DrawAllowed(std::span<con
   }
   if (grammar_->has_begun()) {
     const std::shared_ptr<const TokenMask> mask = grammar_->matcher().Mask();
-    KVD_TRY(const std::optional<SampledToken> drawn, sampler_.SampleAllowed(row, AllowedOf(*mask)));
-    if (drawn) KVD_CHECK_OK(grammar_->Accept(drawn->token));
-    return drawn;
+    const AllowedTokens allowed = AllowedOf(*mask);
+    const Result<SampledToken> drawn = sampler_.Sample(row, &allowed);
+    if (!drawn && drawn.error().code == Code::kNotFound) return std::nullopt;
+    if (!drawn) return std::unexpected(drawn.error());
+    KVD_CHECK_OK(grammar_->Accept(drawn->token));
+    return *drawn;
   }
   // A token that ends a trigger and goes on outside the language is refused and drawn again without
   // it; the draw keeps its number.

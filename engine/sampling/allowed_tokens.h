@@ -1,7 +1,8 @@
-// AllowedTokens: a view of the tokens that a draw may choose; all other tokens are excluded before
-// biases, penalties and the chain.
+// AllowedTokens: the tokens that a sampler may draw, as a view of a set that the caller owns (a
+// TokenMask, for example).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -9,11 +10,14 @@
 
 namespace kvd {
 
+// Either a list or bits; the other one is empty. Both empty: no token is allowed. REQUIRES: every
+// token is in the sampler's vocabulary; the list is ascending; `bits` has [(vocabulary + 63) / 64]
+// words.
 struct AllowedTokens {
-  // If `bits` is empty: the tokens in ascending order, each below the vocabulary's size.
   std::span<const TokenId> list;
-  // If not empty: bit t % 64 of word t / 64 is set if token t is allowed, [(vocab_size + 63) / 64].
-  std::span<const std::uint64_t> bits;
+  std::span<const std::uint64_t> bits;  // bit t % 64 of word t / 64: token t is allowed
+
+  bool IsList() const { return bits.empty(); }
 };
 
 }  // namespace kvd

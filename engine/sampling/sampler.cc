@@ -1,6 +1,3 @@
-// If only some tokens are allowed, few of them are a list of candidates from the beginning; of many,
-// the others get -infinity in a copy of the row.
-//
 // Penalties and DRY at the begin of the chain change a copy of the row. The first other sampler
 // makes a list of candidates of the row, top-k without a list of all tokens; all further samplers
 // change this list. Row and list are part of the thread's working memory.
@@ -26,6 +23,7 @@
 #include "base/text.h"
 #include "engine/forward/compute/portable_exp.h"
 #include "engine/sampling/adaptive_p.h"
+#include "engine/sampling/allowed_tokens.h"
 #include "engine/sampling/candidates.h"
 #include "engine/sampling/dry.h"
 #include "engine/sampling/mirostat.h"
@@ -114,15 +112,6 @@ constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15u;
 // Added to the seed for XTC's numbers.
 constexpr std::uint64_t kXtcStream = 0xd1342543de82ef95u;
 
-// Returns the largest logit.
-Result<float> CheckLogits(std::span<const float> logits, std::uint32_t vocab_size) {
-  KVD_ASSERT(logits.size() == vocab_size);
-  const float logit_max = MaxOrNan(logits);
-  if (!(logit_max < kInfinity)) return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
-  if (!(logit_max > -kInfinity)) return Fail(Code::kNumerical, "logits: none is finite");
-  return logit_max;
-}
-
 }  // namespace
 
 Status ValidateSampler(const SamplerOptions& options, std::uint32_t vocab_size) {
@@ -175,22 +164,30 @@ void Sampler::Accept(TokenId token) {
   state_.history_begin = (state_.history_begin + 1) % state_.history.size();
 }
 
-Result<SampledToken> Sampler::Sample(std::span<const float> logits) {
-  KVD_TRY(const float logit_max, CheckLogits(logits, vocab_size_));
-  KVD_TRY(const TokenId token, Draw(logits, nullptr));
-  return Describe(logits, logit_max, token);
+Status Sampler::CheckLogits(std::span<const float> logits, const AllowedTokens* allowed) const {
+  if (allowed != nullptr && allowed->IsList() && options_.logprob_count == 0) {
+    for (const TokenId token : allowed->list)
+      if (!(logits[static_cast<std::size_t>(token)] < kInfinity))
+        return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
+    return {};
+  }
+  const float logit_max = MaxOrNan(logits);
+  if (!(logit_max < kInfinity)) return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
+  return {};
 }
 
-Result<std::optional<SampledToken>> Sampler::SampleAllowed(std::span<const float> logits,
-                                                           const AllowedTokens& allowed) {
-  KVD_TRY(const float logit_max, CheckLogits(logits, vocab_size_));
-  // Of logits without NaN and +infinity, the only error of a draw is that no token is left.
-  const Result<TokenId> token = Draw(logits, &allowed);
-  if (!token) return std::nullopt;
-  return Describe(logits, logit_max, *token);
-}
-
-SampledToken Sampler::Describe(std::span<const float> logits, float logit_max, TokenId token) {
+Result<SampledToken> Sampler::Sample(std::span<const float> logits, const AllowedTokens* allowed) {
+  KVD_ASSERT(logits.size() == vocab_size_);
+  if (allowed != nullptr && allowed->IsList() && options_.logprob_count == 0) {
+    KVD_CHECK_OK(CheckLogits(logits, allowed));
+    KVD_TRY(const TokenId token, Draw(logits, allowed));
+    top_logprobs_.clear();
+    return SampledToken{.token = token};
+  }
+  const float logit_max = MaxOrNan(logits);
+  if (!(logit_max < kInfinity)) return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
+  if (!(logit_max > -kInfinity)) return Fail(Code::kNumerical, "logits: none is finite");
+  KVD_TRY(const TokenId token, Draw(logits, allowed));
   const double log_total = logit_max + std::log(SumExp(logits, logit_max));
   const auto logprob = [&](float logit) { return static_cast<float>(logit - log_total); };
   top_logprobs_.clear();
@@ -200,7 +197,7 @@ SampledToken Sampler::Describe(std::span<const float> logits, float logit_max, T
     for (const Candidate& candidate : top)
       top_logprobs_.push_back({candidate.token, logprob(candidate.logit)});
   }
-  return {token, logprob(logits[static_cast<std::size_t>(token)])};
+  return SampledToken{token, logprob(logits[static_cast<std::size_t>(token)])};
 }
 
 struct Sampler::Working {
@@ -208,6 +205,7 @@ struct Sampler::Working {
   SamplerScratch& scratch;
   bool has_candidates = false;
   float temperature = 1;  // that the draw applies
+  const AllowedTokens* allowed = nullptr;
 
   std::vector<Candidate>& candidates() { return scratch.candidates; }
 
@@ -227,7 +225,12 @@ struct Sampler::Working {
     else
       CollectAll(row, candidates());
     has_candidates = true;
+    return RequireCandidates();
+  }
+  Status RequireCandidates() {
     if (!candidates().empty()) return {};
+    if (allowed != nullptr)
+      return Fail(Code::kNotFound, "logits: no token of the allowed set has a finite logit");
     return Fail(Code::kNumerical, "logits: no allowed token has a finite logit");
   }
   // Replaces the logit of each token whose number in scratch.numbers is not 0 by
@@ -250,41 +253,46 @@ struct Sampler::Working {
   }
 };
 
-// Few allowed tokens become the candidates at once; many are marked in a copy of the row.
-void Sampler::Restrict(Working& working, const AllowedTokens& allowed) {
-  if (allowed.bits.empty()) {
-    working.candidates().clear();
-    for (const TokenId token : allowed.list) {
-      const float logit = working.row[static_cast<std::size_t>(token)];
-      if (logit != -kInfinity) working.candidates().push_back({.logit = logit, .token = token});
-    }
+// Bits change a copy of the row; a list becomes the candidates.
+Status Sampler::Restrict(Working& working) const {
+  const AllowedTokens& allowed = *working.allowed;
+  if (allowed.IsList()) {
+    std::vector<Candidate>& candidates = working.candidates();
+    candidates.clear();
+    for (const TokenId token : allowed.list)
+      candidates.push_back({working.row[static_cast<std::size_t>(token)], token});
     working.has_candidates = true;
-    return;
+    return {};
   }
+  KVD_ASSERT(allowed.bits.size() == (std::size_t{vocab_size_} + 63) / 64);
   const std::span<float> row = working.OwnRow();
-  for (std::size_t first = 0; first < row.size(); first += 64) {
-    const std::uint64_t word = allowed.bits[first / 64];
-    if (word == ~std::uint64_t{0}) continue;
-    const std::size_t last = std::min(first + 64, row.size());
-    for (std::size_t i = first; i < last; ++i)
-      row[i] = (word >> (i - first) & 1) != 0 ? row[i] : -kInfinity;
+  for (std::size_t word = 0; word < allowed.bits.size(); ++word) {
+    const std::uint64_t bits = allowed.bits[word];
+    if (bits == ~std::uint64_t{0}) continue;
+    const std::span<float> part =
+        row.subspan(word * 64).first(std::min<std::size_t>(64, row.size() - word * 64));
+    for (std::size_t bit = 0; bit < part.size(); ++bit)
+      if ((bits >> bit & 1) == 0) part[bit] = -kInfinity;
   }
+  return {};
 }
 
 void Sampler::Bias(Working& working) const {
-  if (options_.biases.empty() && forbidden_.empty()) return;
   if (working.has_candidates) {
-    // The candidates are in the order of their tokens.
+    // The list is in the order of the tokens until a sampler of the chain changes the order.
     std::vector<Candidate>& candidates = working.candidates();
-    const auto add = [&](TokenId token, float bias) {
-      const auto place = std::ranges::lower_bound(candidates, token, {}, &Candidate::token);
-      if (place != candidates.end() && place->token == token) place->logit += bias;
+    const auto find = [&](TokenId token) -> Candidate* {
+      const auto found = std::ranges::lower_bound(candidates, token, {}, &Candidate::token);
+      return found == candidates.end() || found->token != token ? nullptr : &*found;
     };
-    for (const wire::LogitBias& entry : options_.biases) add(entry.token, entry.bias);
-    for (const TokenId token : forbidden_) add(token, -kInfinity);
-    std::erase_if(candidates, [](const Candidate& one) { return one.logit == -kInfinity; });
+    for (const wire::LogitBias& entry : options_.biases)
+      if (Candidate* const candidate = find(entry.token)) candidate->logit += entry.bias;
+    for (const TokenId token : forbidden_)
+      if (Candidate* const candidate = find(token)) candidate->logit = -kInfinity;
+    std::erase_if(candidates, [](const Candidate& c) { return !(c.logit > -kInfinity); });
     return;
   }
+  if (options_.biases.empty() && forbidden_.empty()) return;
   const std::span<float> row = working.OwnRow();
   for (const wire::LogitBias& entry : options_.biases)
     row[static_cast<std::size_t>(entry.token)] += entry.bias;
@@ -373,12 +381,11 @@ Status Sampler::Apply(SamplerKind kind, Working& working) const {
 }
 
 // Applies biases, the chain and mirostat's truncation. The candidates are those that may be drawn.
-Status Sampler::Prepare(Working& working, const AllowedTokens* allowed) const {
+Status Sampler::Prepare(Working& working) const {
   const SamplingParams& params = options_.sampling;
-  if (allowed != nullptr) Restrict(working, *allowed);
+  if (working.allowed != nullptr) KVD_CHECK_OK(Restrict(working));
   Bias(working);
-  if (working.has_candidates && working.candidates().empty())
-    return Fail(Code::kNumerical, "logits: no allowed token has a finite logit");
+  if (working.has_candidates) KVD_CHECK_OK(working.RequireCandidates());
   for (const SamplerKind kind : active_.kinds) {
     if (kind == SamplerKind::kNone) break;
     KVD_CHECK_OK(Apply(kind, working));
@@ -394,8 +401,8 @@ Status Sampler::Prepare(Working& working, const AllowedTokens* allowed) const {
 }
 
 Result<TokenId> Sampler::Draw(std::span<const float> logits, const AllowedTokens* allowed) {
-  Working working{.row = logits, .scratch = ThreadScratch()};
-  KVD_CHECK_OK(Prepare(working, allowed));
+  Working working{.row = logits, .scratch = ThreadScratch(), .allowed = allowed};
+  KVD_CHECK_OK(Prepare(working));
   const SamplingParams& params = options_.sampling;
   const std::vector<Candidate>& candidates = working.candidates();
   if (IsGreedy(params)) return candidates.front().token;
@@ -412,9 +419,10 @@ Result<TokenId> Sampler::Draw(std::span<const float> logits, const AllowedTokens
   return candidates[picked.index].token;
 }
 
-Result<std::vector<TokenShare>> Sampler::NextShares(std::span<const float> logits) const {
+Result<std::vector<TokenShare>> Sampler::NextShares(std::span<const float> logits,
+                                                    const AllowedTokens* allowed) const {
   KVD_ASSERT(logits.size() == vocab_size_);
-  Working working{.row = logits, .scratch = ThreadScratch()};
+  Working working{.row = logits, .scratch = ThreadScratch(), .allowed = allowed};
   KVD_CHECK_OK(Prepare(working));
   const SamplingParams& params = options_.sampling;
   std::vector<Candidate>& candidates = working.candidates();
@@ -439,11 +447,10 @@ Result<std::vector<TokenShare>> Sampler::NextShares(std::span<const float> logit
 
 Status Sampler::Adopt(std::span<const float> logits, TokenId token, const AllowedTokens* allowed) {
   KVD_ASSERT(logits.size() == vocab_size_);
-  if (const float logit_max = MaxOrNan(logits); !(logit_max < kInfinity))
-    return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
+  KVD_CHECK_OK(CheckLogits(logits, allowed));
   if (!Adapts(options_.sampling)) return SkipDraw(), Status();
-  Working working{.row = logits, .scratch = ThreadScratch()};
-  KVD_CHECK_OK(Prepare(working, allowed));
+  Working working{.row = logits, .scratch = ThreadScratch(), .allowed = allowed};
+  KVD_CHECK_OK(Prepare(working));
   const std::vector<Candidate>& candidates = working.candidates();
   NextUniform();
   const auto found = std::ranges::find(candidates, token, &Candidate::token);

@@ -94,19 +94,22 @@ class Sampler {
   // if neither a penalty nor DRY is on. REQUIRES: `token` is in the vocabulary.
   void Accept(TokenId token);
 
-  // Draws a token. Errors: kNumerical (a logit is NaN or +infinity, or no allowed token has a
-  // finite logit); the draw count is then unchanged. REQUIRES: logits.size() == vocab_size.
-  Result<SampledToken> Sample(std::span<const float> logits);
-  // Draws one of the allowed tokens; the log-probabilities are those of Sample, among all tokens.
-  // nullopt: no allowed token has a finite logit after biases; the draw count is then unchanged.
-  // Errors: kNumerical (a logit is NaN or +infinity, or none is finite). REQUIRES: as Sample.
-  Result<std::optional<SampledToken>> SampleAllowed(std::span<const float> logits,
-                                                    const AllowedTokens& allowed);
+  // Draws a token. `allowed`: the tokens that may be drawn, as if all others had the logit -infinity
+  // before biases; null: all. Equal sets give equal tokens, as a list or as bits. Errors: kNumerical
+  // (a logit is NaN or +infinity, or no token has a finite logit); kNotFound (no token of `allowed`
+  // has a finite logit after biases); the draw count is then unchanged. REQUIRES: logits.size() ==
+  // vocab_size.
+  //
+  // A list without logprobs takes time proportional to the list: logits outside the list are then
+  // not read, and the logprob of the drawn token is 0.
+  Result<SampledToken> Sample(std::span<const float> logits,
+                              const AllowedTokens* allowed = nullptr);
 
   // Returns the tokens that the next Sample of these logits may draw, and their probabilities. The
   // tokens have no particular order. Errors and REQUIRES: those of Sample, but the logits must not
   // have NaN or +infinity.
-  Result<std::vector<TokenShare>> NextShares(std::span<const float> logits) const;
+  Result<std::vector<TokenShare>> NextShares(std::span<const float> logits,
+                                             const AllowedTokens* allowed = nullptr) const;
 
   // Counts one draw without drawing, for a token that is already known because the draw of the same
   // seed and number chose it earlier. The adaptation does not change.
@@ -116,8 +119,7 @@ class Sampler {
 
   // Counts one draw and adapts as the draw of `token` from `logits` would, for a token that is
   // already known, before the token is accepted. A token that could not be drawn from these logits
-  // adapts nothing. `allowed`: the tokens that the draw may choose; null: all. Errors and REQUIRES:
-  // those of Sample.
+  // adapts nothing. Errors and REQUIRES: those of Sample.
   Status Adopt(std::span<const float> logits, TokenId token,
                const AllowedTokens* allowed = nullptr);
 
@@ -148,17 +150,16 @@ class Sampler {
   struct Working;
 
   Sampler(const SamplerOptions& options, std::uint32_t vocab_size, std::vector<TokenId> forbidden);
+  // Errors: those of Sample for the logits that may be drawn.
+  Status CheckLogits(std::span<const float> logits, const AllowedTokens* allowed) const;
   Status Apply(SamplerKind kind, Working& working) const;
-  // Excludes the tokens that are not allowed.
-  static void Restrict(Working& working, const AllowedTokens& allowed);
+  Status Restrict(Working& working) const;
   void Bias(Working& working) const;
   void Penalise(Working& working) const;
   void PenaliseRepeated(Working& working) const;
   void ApplyTemperature(Working& working) const;
-  Status Prepare(Working& working, const AllowedTokens* allowed = nullptr) const;
+  Status Prepare(Working& working) const;
   Result<TokenId> Draw(std::span<const float> logits, const AllowedTokens* allowed);
-  // `token`: drawn from the logits, whose largest one is logit_max.
-  SampledToken Describe(std::span<const float> logits, float logit_max, TokenId token);
   void Adapt(double share);
   // The latest accepted token is number 0. REQUIRES: back < history.size().
   TokenId Recent(std::size_t back) const;

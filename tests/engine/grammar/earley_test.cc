@@ -92,7 +92,7 @@ class EarleyTest : public testing::Test {
 
 TEST_F(EarleyTest, MatchersAndMasksEqualTheNaiveRecogniserOnRandomGrammars) {
   const auto vocabulary = GrammarVocabularyOf(TokenTexts());
-  const int count = Scaled(2000);
+  const int count = Scaled(10'000);
   int recursive = 0;
   for (int number = 0; number < count && !HasFatalFailure(); ++number) {
     std::mt19937_64 random(static_cast<std::uint64_t>(number));

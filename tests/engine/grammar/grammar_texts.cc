@@ -31,6 +31,7 @@ std::unique_ptr<Vocabulary> ByteVocabulary(const std::vector<std::string>& texts
     add(ToByteAlphabet(std::string(1, static_cast<char>(byte))), GgufTokenType::kNormal);
   for (const std::string& text : texts) add(ToByteAlphabet(text), GgufTokenType::kNormal);
   for (const char* name : {"<think>", "</think>", "<eos>"}) add(name, GgufTokenType::kControl);
+  data.merges = {"a b"};
   data.eos = static_cast<std::uint32_t>(data.tokens.size() - 1);
   auto made = Vocabulary::Create(std::move(data));
   if (!made) {
