@@ -1,0 +1,54 @@
+// Expression: the right side of a grammar's rule as a tree, before it is printed as GBNF.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/schema/code_point_set.h"
+
+namespace kvd::schema {
+
+using RuleId = std::uint32_t;
+
+struct Expression {
+  enum class Kind : std::uint8_t {
+    kLiteral,   // the bytes of `text`
+    kClass,     // one character of a class; `text` is the class as GBNF writes it
+    kRule,      // the rule `rule`
+    kSequence,  // all parts in this order; none: the empty text
+    kChoice,    // one of the parts; none: no text at all
+    kRepeat,    // the only part, `min` to `max` times
+  };
+
+  Kind kind = Kind::kSequence;
+  std::string text;
+  RuleId rule = 0;
+  std::uint64_t min = 0;
+  std::optional<std::uint64_t> max;
+  std::vector<Expression> parts;
+
+  bool is_empty() const { return kind == Kind::kSequence && parts.empty(); }
+  bool is_nothing() const { return kind == Kind::kChoice && parts.empty(); }
+  bool operator==(const Expression&) const = default;
+};
+
+// Makers. They keep expressions small: literals in a sequence are joined, sequences in sequences
+// and choices in choices are flattened, and equal literals and rules are alternatives once.
+Expression Literal(std::string bytes);
+// REQUIRES: the set is not empty. The class is one of characters of the grammar's text.
+Expression ClassOf(const CodePointSet& set);
+Expression Reference(RuleId rule);
+Expression Sequence(std::vector<Expression> parts);
+Expression Choice(std::vector<Expression> parts);
+Expression Repeat(Expression part, std::uint64_t min, std::optional<std::uint64_t> max);
+Expression Optional(Expression part);
+Expression Nothing();
+
+// Appends `bytes` as a literal of GBNF, in quotes.
+void AppendLiteral(std::string_view bytes, std::string& text);
+
+}  // namespace kvd::schema

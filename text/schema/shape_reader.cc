@@ -1,0 +1,169 @@
+// A part's shape is the intersection of its own keywords, $ref and allOf, and of the unions anyOf and
+// oneOf. A oneOf's branch excludes the other branches: each alternative of the union carries them as
+// exclusions, which are checked when the alternative is written.
+#include "text/schema/shape_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "text/schema/json_value.h"
+#include "text/schema/keyword_reader.h"
+
+namespace kvd::schema {
+namespace {
+
+// Counts calls inside each other.
+class Level {
+ public:
+  explicit Level(std::uint32_t& depth) : depth_(depth) { ++depth_; }
+  ~Level() { --depth_; }
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+
+ private:
+  std::uint32_t& depth_;
+};
+
+}  // namespace
+
+Result<ShapePointer> ShapeReader::Of(const NodeSet& nodes) {
+  if (nodes.size() == 1) return OfNode(nodes[0]);
+  if (const auto place = set_shapes_.find(nodes); place != set_shapes_.end()) return place->second;
+  Shape shape = AnyShape();
+  for (const NodeId node : nodes) {
+    KVD_TRY(const ShapePointer one, OfNode(node));
+    KVD_TRY(shape, Intersect(shape, *one, node));
+  }
+  ShapePointer result = std::make_shared<const Shape>(std::move(shape));
+  set_shapes_.emplace(nodes, result);
+  return result;
+}
+
+Result<ShapePointer> ShapeReader::OfNode(NodeId node) {
+  const auto [place, is_new] = shapes_.try_emplace(static_cast<std::uint32_t>(node));
+  if (!is_new) {
+    if (place->second != nullptr) return place->second;
+    return Fail(Code::kUnsupported, document_.pointer(node),
+                ": the schema refers to itself without an item or a property between");
+  }
+  if (depth_ >= limits_.depth_max)
+    return Fail(Code::kUnsupported, document_.pointer(node), ": more than ", limits_.depth_max,
+                " references and combined schemas inside each other");
+  const Level level(depth_);
+  KVD_TRY(Shape shape, ReadNode(node));
+  alternative_count_ += shape.size();
+  if (shape.size() > limits_.alternatives_max || alternative_count_ > limits_.alternatives_total)
+    return Fail(Code::kUnsupported, document_.pointer(node), ": more than ",
+                limits_.alternatives_max, " alternatives, or more than ",
+                limits_.alternatives_total, " in the schema");
+  ShapePointer result = std::make_shared<const Shape>(std::move(shape));
+  shapes_[static_cast<std::uint32_t>(node)] = result;
+  return result;
+}
+
+Result<Shape> ShapeReader::ReadNode(NodeId node) {
+  const Value& schema = document_.schema(node);
+  if (schema.is_bool()) return schema.truth() ? AnyShape() : Shape();
+  if (!schema.is_dict())
+    return Fail(Code::kInvalidArgument, document_.pointer(node),
+                ": a schema is an object or a boolean");
+  const Dict& keywords = schema.dict();
+  KeywordReader reader(*this, node, keywords);
+  KVD_CHECK_OK(reader.RefuseUnsupported());
+  KVD_TRY(Shape shape, reader.ReadKinds());
+  for (const std::string_view keyword : {"enum", "const"}) {
+    const Value* const values = keywords.Find(keyword);
+    if (values == nullptr) continue;
+    if (keyword == "enum" && !values->is_list()) return reader.Invalid(keyword, "a list is needed");
+    Alternative constants;
+    constants.kind = ValueKind::kConstants;
+    constants.pointer = document_.pointer(node);
+    constants.is_typed = true;
+    constants.constants = keyword == "enum" ? values->items() : std::vector<Value>{*values};
+    KVD_TRY(shape, Intersect({std::move(constants)}, shape, node));
+  }
+  KVD_CHECK_OK(ReadCombined(node, keywords, shape));
+  return shape;
+}
+
+Status ShapeReader::ReadCombined(NodeId node, const Dict& keywords, Shape& shape) {
+  const KeywordReader reader(*this, node, keywords);
+  if (const Value* const reference = keywords.Find("$ref"); reference != nullptr) {
+    if (!reference->is_string()) return reader.Invalid("$ref", "a text is needed");
+    const Result<NodeId> target = document_.Resolve(node, reference->view());
+    if (!target)
+      return Fail(target.error().code, PointerTo(document_.pointer(node), "$ref"), ": ",
+                  target.error().message);
+    KVD_TRY(const ShapePointer one, OfNode(*target));
+    KVD_TRY(shape, Intersect(shape, *one, node));
+  }
+  KVD_TRY(const Value* const all, reader.ListOf("allOf"));
+  for (std::size_t i = 0; all != nullptr && i < all->items().size(); ++i) {
+    const NodeId list = document_.Part(node, *all, "allOf");
+    KVD_TRY(const ShapePointer one,
+            OfNode(document_.Part(list, all->items()[i], std::to_string(i))));
+    KVD_TRY(shape, Intersect(shape, *one, node));
+  }
+  KVD_TRY(const Value* const any, reader.ListOf("anyOf"));
+  if (any != nullptr) {
+    const NodeId list = document_.Part(node, *any, "anyOf");
+    Shape branches;
+    for (std::size_t i = 0; i < any->items().size(); ++i) {
+      KVD_TRY(const ShapePointer one,
+              OfNode(document_.Part(list, any->items()[i], std::to_string(i))));
+      branches.insert(branches.end(), one->begin(), one->end());
+    }
+    KVD_TRY(shape, Intersect(shape, branches, node));
+  }
+  KVD_TRY(const Value* const one_of, reader.ListOf("oneOf"));
+  if (one_of != nullptr) KVD_CHECK_OK(ReadOneOf(node, *one_of, shape));
+  if (const Value* const excluded = keywords.Find("not"); excluded != nullptr) {
+    const Exclusion exclusion{document_.Part(node, *excluded, "not"),
+                              PointerTo(document_.pointer(node), "not")};
+    KVD_TRY(const ShapePointer other, OfNode(exclusion.node));
+    if (IsAny(*other)) shape.clear();
+    for (Alternative& alternative : shape)
+      if (!other->empty()) alternative.exclusions.push_back(exclusion);
+  }
+  return {};
+}
+
+Status ShapeReader::ReadOneOf(NodeId node, const Value& branches, Shape& shape) {
+  const NodeId list = document_.Part(node, branches, "oneOf");
+  std::vector<Exclusion> exclusions;
+  for (std::size_t i = 0; i < branches.items().size(); ++i) {
+    const NodeId branch = document_.Part(list, branches.items()[i], std::to_string(i));
+    exclusions.push_back({branch, document_.pointer(branch)});
+  }
+  Shape all;
+  for (std::size_t i = 0; i < exclusions.size(); ++i) {
+    KVD_TRY(const ShapePointer one, OfNode(exclusions[i].node));
+    for (Alternative alternative : *one) {
+      for (std::size_t j = 0; j < exclusions.size(); ++j)
+        if (j != i) alternative.exclusions.push_back(exclusions[j]);
+      all.push_back(std::move(alternative));
+    }
+    if (all.size() * exclusions.size() > limits_.alternatives_total)
+      return Fail(Code::kUnsupported, document_.pointer(list), ": ", all.size(),
+                  " alternatives of ", exclusions.size(), " branches");
+  }
+  KVD_TRY(shape, Intersect(shape, all, node));
+  return {};
+}
+
+Status ShapeReader::Spend(const std::string& pointer) {
+  if (++comparison_count_ <= limits_.comparisons_max) return {};
+  return Fail(Code::kUnsupported, pointer, ": more than ", limits_.comparisons_max,
+              " comparisons of values and alternatives");
+}
+
+Result<SharedRegex> ShapeReader::Pattern(const std::string& pointer, std::string_view text) {
+  SharedRegex& known = patterns_[std::string(text)];
+  if (known != nullptr) return known;
+  Result<RegexNode> parsed = ParsePattern(text);
+  if (!parsed) return Fail(parsed.error().code, pointer, ": ", parsed.error().message);
+  known = std::make_shared<const RegexNode>(*std::move(parsed));
+  return known;
+}
+
+}  // namespace kvd::schema
