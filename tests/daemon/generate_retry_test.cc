@@ -127,7 +127,7 @@ TEST_P(GenerateRetryTest, LazyGrammarsBeginAtTheirTrigger) {
   EXPECT_EQ(whole.text.find_first_not_of("abc", 8), std::string::npos);
   const Wish by_token{.predict_max = 20,
                       .grammar = grammar,
-                      .triggers = {{.token = free.tokens[3], .text = {}}}};
+                      .triggers = {{.token = FakeEngine::Letter(trigger[0]), .text = {}}}};
   ExpectTheSameFromEveryRound(by_token);
   EXPECT_EQ(Run(by_token, std::nullopt, 0).text.substr(0, 8), whole.text.substr(0, 8));
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "text/tool_calls/argument_rules.h"
+#include "text/schema/schema_grammar.h"
 #include "text/tool_calls/tool_grammar.h"
 #include "text/tool_calls/tool_table.h"
 
@@ -26,7 +26,7 @@ class GrammarWriter {
 
   // Adds the rule "root": the calls, after reasoning if `with_reasoning`. Errors: of the schemas.
   Status Write(const std::vector<ToolRules>& tools, bool parallel, bool with_reasoning);
-  std::string Finish() const { return rules_.Finish(); }
+  Result<std::string> Finish() { return rules_.Finish(); }
 
   // The texts or tokens that begin the calls.
   std::vector<GrammarStart> Triggers() const;
@@ -50,7 +50,7 @@ class GrammarWriter {
 
   ToolFormat format_;
   const ToolGrammarOptions& options_;
-  ArgumentRules rules_;
+  SchemaGrammarBuilder rules_;
   std::map<std::string, std::string, std::less<>> until_;  // names of rules by their marker
   bool has_loose_rules_ = false;
 };

@@ -93,7 +93,8 @@ Result<ToolGrammar> MakeToolGrammar(ToolFormat format, const Value& tools, const
   const bool is_lazy = choice.kind == Kind::kAuto;
   const bool parallel = options.parallel_calls && choice.kind != Kind::kFunction;
   KVD_CHECK_OK(writer.Write(read, parallel, !is_lazy));
-  ToolGrammar grammar{.gbnf = writer.Finish(), .triggers = {}};
+  KVD_TRY(std::string gbnf, writer.Finish());
+  ToolGrammar grammar{.gbnf = std::move(gbnf), .triggers = {}};
   if (is_lazy) grammar.triggers = writer.Triggers();
   return grammar;
 }

@@ -31,7 +31,10 @@ const GrammarCase kCases[] = {
      "2}}\n</tool_call>",
      "<tool_call>\n{\"name\": \"stop\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": "
      "\"add\", \"arguments\": {\"a\": 1, \"b\": 2.5}}\n</tool_call>",
-     {"<tool_call>\n{\"name\": \"moon\", \"arguments\": {}}\n</tool_call>"}},
+     {"<tool_call>\n{\"name\": \"moon\", \"arguments\": {}}\n</tool_call>",
+      "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"days\": 2}}\n</tool_call>",
+      "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": 1}}\n</tool_call>",
+      "<tool_call>\n{\"name\": \"stop\", \"arguments\": {\"x\": 1}}\n</tool_call>"}},
     {F::kLlama3, R"({"name": "weather", "parameters": {"city": "Ulm", "days": 2}})", ""},
     {F::kMistralList,
      R"([TOOL_CALLS][{"name": "weather", "arguments": {"city": "Ulm", "days": 2}, "id": "abcdefgh1"}])",
@@ -313,16 +316,26 @@ TEST(ToolGrammarTest, MistakesAreNamed) {
             "tools[1].function.name: 'f' is there twice");
   EXPECT_EQ(message(R"([{"function": {"name": "f", "parameters": []}}])", {}),
             "tools[0].function.parameters: not an object");
-  EXPECT_EQ(message(R"([{"function": {"name": "f"}}])", {Kind::kFunction, "g"}),
-            "tool_choice.function.name: no tool is named 'g'");
-  EXPECT_EQ(message("[]", {Kind::kRequired, {}}),
-            "tool_choice: 'required' needs at least one tool");
-  std::string many = "[";
-  for (std::size_t i = 0; i <= ToolGrammarOptions::kToolsMax; ++i) {
-    many += (i == 0 ? "" : ",") + std::string("{}");
-  }
-  EXPECT_EQ(message(many + "]", {}), "tools: 1025 tools, at most 1024");
-  EXPECT_EQ(GrammarOf(F::kHermes, Kind::kNone).gbnf, "");
+  const std::string unsupported = message(
+      R"([{"function": {"name": "f", "parameters": {"properties": {"a": {"type": "string",
+           "pattern": "(?=a)"
+}
+}
+}
+}
+}])",
+      {});
+EXPECT_TRUE(unsupported.starts_with("tools[0].function.parameters: #/properties/a/pattern: "))
+    << unsupported;
+EXPECT_EQ(message(R"([{"function": {"name": "f"}}])", {Kind::kFunction, "g"}),
+          "tool_choice.function.name: no tool is named 'g'");
+EXPECT_EQ(message("[]", {Kind::kRequired, {}}), "tool_choice: 'required' needs at least one tool");
+std::string many = "[";
+for (std::size_t i = 0; i <= ToolGrammarOptions::kToolsMax; ++i) {
+  many += (i == 0 ? "" : ",") + std::string("{}");
+}
+EXPECT_EQ(message(many + "]", {}), "tools: 1025 tools, at most 1024");
+EXPECT_EQ(GrammarOf(F::kHermes, Kind::kNone).gbnf, "");
 }
 
 TEST(ToolGrammarTest, ToolChoiceIsReadAsOpenAiHasIt) {
