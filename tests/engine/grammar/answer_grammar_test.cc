@@ -113,7 +113,7 @@ TEST(AnswerGrammarTest, ATextTriggerMayBeginAndEndInsideTokens) {
 }
 
 TEST(AnswerGrammarTest, ControlTokensHaveTheirTextsBeforeTheTriggerOnly) {
-  const Setting setting("root ::= \"<think>\" [a-z]+ <</think>> | <<think>> \"x\"");
+  const Setting setting("root ::= \"<think>\" [a-z]+ </think> | <think> \"x\"");
   const auto think = static_cast<TokenId>(setting.vocabulary->vocab_size()) - 3;
   AnswerGrammar by_text = setting.Answer({{.text = "<think>"}});
   ASSERT_TRUE(by_text.Accept(think));
