@@ -57,7 +57,7 @@ std::uint32_t GrammarStates::Copy(const GrammarStates& others, std::uint32_t sta
 }
 
 std::uint32_t GrammarStates::Start() {
-  work_limit_ = work_ + limits_.state_entries;
+  BeginClosure();
   Enter(program_.root, {.position = StackFrame::kBottom});
   if (program_.rules[program_.root].may_be_empty)
     reading_.push_back({.position = StackFrame::kBottom});
@@ -65,31 +65,40 @@ std::uint32_t GrammarStates::Start() {
 }
 
 std::uint32_t GrammarStates::Union(std::uint32_t a, std::uint32_t b) {
-  return StateOf(sets_.Union(SetOf(a), SetOf(b), work_));
+  return StateOf(sets_.Union(SetOf(a), SetOf(b), union_work_));
 }
 
 std::uint32_t GrammarStates::MakeTransition(std::uint32_t state, std::uint8_t byte) {
-  work_limit_ = work_ + limits_.state_entries;
+  BeginClosure();
   for (const StackFrame& frame : sets_.Frames(SetOf(state))) Advance(frame, byte);
+  std::uint32_t& transition =
+      transitions_[state * std::size_t{stride_} + program_.byte_class[byte]];
+  if (last_next_ != kUnknown && items_ == last_items_) {
+    items_.clear();
+    return transition = last_next_;
+  }
+  last_items_ = items_;
   const Losses before = std::exchange(losses_, {});
   const std::uint32_t next = Close();
   // A transition that a limit prevents is not remembered, so that each attempt names the limit.
-  if (next != kDead || (!losses_.depth && !losses_.entries))
-    transitions_[state * std::size_t{stride_} + program_.byte_class[byte]] = next;
+  const bool is_remembered = next != kDead || (!losses_.depth && !losses_.entries);
+  last_next_ = is_remembered ? next : kUnknown;
+  // Close may have moved the transitions.
+  if (is_remembered) transitions_[state * std::size_t{stride_} + program_.byte_class[byte]] = next;
   losses_.depth |= before.depth;
   losses_.entries |= before.entries;
   return next;
 }
 
 std::uint32_t GrammarStates::AfterTerminal(const StackFrame& frame) {
-  work_limit_ = work_ + limits_.state_entries;
+  BeginClosure();
   items_.push_back({frame.position + 1, 0, frame.tail});
   return Close();
 }
 
 std::uint32_t GrammarStates::NextByTerminal(std::uint32_t state, TokenId token, bool is_named) {
   if (!HasTerminals(state)) return kDead;
-  work_limit_ = work_ + limits_.state_entries;
+  BeginClosure();
   for (const StackFrame& frame : sets_.Frames(SetOf(state))) {
     if (frame.position == StackFrame::kBottom) continue;
     const GrammarStep& step = program_.steps[frame.position];
@@ -148,7 +157,7 @@ void GrammarStates::Enter(std::uint32_t rule, const StackFrame& below) {
   const bool is_tail_call = below.position != StackFrame::kBottom &&
                             program_.steps[below.position].kind == StepKind::kEnd;
   if (is_tail_call) {
-    entered.inherited = sets_.Union(entered.inherited, below.tail, work_);
+    entered.inherited = sets_.Union(entered.inherited, below.tail, union_work_);
   } else if (sets_.Depth(below.tail) >= limits_.depth) {
     losses_.depth = true;
   } else {
@@ -196,6 +205,11 @@ void GrammarStates::Walk(StackFrame frame, bool is_entered) {
   }
 }
 
+std::uint32_t GrammarStates::InternFrames(std::vector<StackFrame>& frames) {
+  work_ += frames.size();
+  return sets_.Intern(frames, union_work_);
+}
+
 // Makes the state of items_ and of the rules entered so far.
 std::uint32_t GrammarStates::Close() {
   for (std::size_t i = 0; i < items_.size(); ++i) {
@@ -216,8 +230,8 @@ std::uint32_t GrammarStates::Close() {
     const std::uint32_t rule = program_.rule_of_rank[ranks_.back()];
     ranks_.pop_back();
     const std::size_t place = place_of_rule_[rule] - 1;
-    const std::uint32_t own = sets_.Intern(entered_[place].frames, work_);
-    const std::uint32_t tail = sets_.Union(own, entered_[place].inherited, work_);
+    const std::uint32_t own = InternFrames(entered_[place].frames);
+    const std::uint32_t tail = sets_.Union(own, entered_[place].inherited, union_work_);
     if (tail == StackSets::kEmpty) continue;
     for (const std::uint32_t position : program_.AlternativesOf(rule))
       Walk({position, 0, tail}, true);
@@ -231,7 +245,7 @@ std::uint32_t GrammarStates::Close() {
   if (IsOverBudget()) {
     losses_.entries = true;
   } else {
-    set = sets_.Intern(reading_, work_);
+    set = InternFrames(reading_);
   }
   reading_.clear();
   return StateOf(set);

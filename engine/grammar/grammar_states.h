@@ -58,6 +58,16 @@ class GrammarStates {
   const GrammarProgram& program() const { return program_; }
   std::uint32_t state_count() const { return static_cast<std::uint32_t>(states_.size()); }
 
+  // The state to which most characters lead, and the groups of bytes (VocabularyTrie::ByteGroups)
+  // all of whose bytes or characters lead there; no groups if there is no such state. Kept for
+  // BuildMask, which finds them.
+  struct Run {
+    std::uint32_t next = kDead;
+    std::uint64_t groups = 0;
+    bool is_known = false;
+  };
+  Run& run(std::uint32_t state) { return states_[state].run; }
+
   const std::shared_ptr<const TokenMask>& mask(std::uint32_t state) const {
     return states_[state].mask;
   }
@@ -72,17 +82,22 @@ class GrammarStates {
   // stacks loses nothing again.
   const Losses& losses() const { return losses_; }
   void ClearLosses() { losses_ = {}; }
-  // Frames looked at since the object was made.
+  // Frames looked at since the object was made, without those of unions.
   std::size_t work() const { return work_; }
   std::size_t held_bytes() const;
 
  private:
   static constexpr std::uint32_t kUnknown = 0xffffffff;
+  // Frames that the unions of one closure may compare. Unions are not part of state_entries, because
+  // remembered unions cost nothing: whether a text is accepted must not depend on earlier texts.
+  // Only grammars made for the purpose need this much.
+  static constexpr std::size_t kUnionWorkMax = 1u << 21;
 
   struct State {
     std::uint32_t set = 0;
     bool may_end = false;
     bool has_terminals = false;
+    Run run{};
     std::shared_ptr<const TokenMask> mask{};
   };
   // The frames below a rule that the closure enters.
@@ -96,10 +111,15 @@ class GrammarStates {
   // Appends where `frame` is after `byte` to items_.
   void Advance(const StackFrame& frame, std::uint8_t byte);
   std::uint32_t Close();
+  void BeginClosure() {
+    work_limit_ = work_ + limits_.state_entries;
+    union_work_ = 0;
+  }
   void Walk(StackFrame frame, bool is_entered);
   void Enter(std::uint32_t rule, const StackFrame& below);
+  std::uint32_t InternFrames(std::vector<StackFrame>& frames);
   std::uint32_t StateOf(std::uint32_t set);
-  bool IsOverBudget() const { return work_ > work_limit_; }
+  bool IsOverBudget() const { return work_ > work_limit_ || union_work_ > kUnionWorkMax; }
 
   const GrammarProgram& program_;
   const GrammarLimits limits_;
@@ -112,6 +132,7 @@ class GrammarStates {
   Losses losses_;
   std::size_t work_ = 0;
   std::size_t work_limit_ = 0;
+  std::size_t union_work_ = 0;  // of the present closure
 
   // The working memory of one closure.
   std::vector<StackFrame> items_;    // after reading; still to be walked
@@ -120,7 +141,11 @@ class GrammarStates {
   std::size_t entered_count_ = 0;
   std::vector<std::uint32_t> ranks_;          // of entered rules; a heap, smallest first
   std::vector<std::uint32_t> place_of_rule_;  // by rule: index in entered_ plus 1; 0: not entered
-  std::vector<std::uint32_t> left_;           // sets that the closure has resumed
+  // The frames of the last transition after reading, and its result: many bytes of a state lead to
+  // the same frames.
+  std::vector<StackFrame> last_items_;
+  std::uint32_t last_next_ = kUnknown;
+  std::vector<std::uint32_t> left_;  // sets that the closure has resumed
 };
 
 }  // namespace kvd

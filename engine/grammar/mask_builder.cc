@@ -1,15 +1,15 @@
 // One scan over the vocabulary's trie. The states of the present prefix are a list by depth; a node
 // whose byte leads to the dead state is skipped with its subtree.
 //
-// In the interior of a string nearly every byte leads back to the same state. When the scan meets
-// such a state, it finds the groups of bytes that all lead back (VocabularyTrie::ByteGroups); a
-// subtree with bytes of these groups only is accepted as a whole.
+// In the interior of a string nearly every character leads to one state: the same one, or in a
+// string of limited length the one whose count is larger by one. A run (GrammarStates::Run) is this
+// next state with the groups of bytes that lead to it. A subtree whose bytes lie in the groups of as
+// many states of the run as the subtree is high is accepted as a whole.
 #include "engine/grammar/mask_builder.h"
 
 #include <algorithm>
 #include <array>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -56,9 +56,11 @@ class MaskBuilder {
       bits_[bit / 64] |= std::uint64_t{1} << (bit % 64);
     }
   }
-  // The groups all of whose bytes and characters lead from `state` to `state`.
-  ByteGroups LoopsOf(std::uint32_t state);
-  bool CharactersLoop(std::uint32_t state);
+  const GrammarStates::Run& RunOf(std::uint32_t state);
+  // Whether the run that begins at `state` accepts every continuation of the node.
+  bool RunAccepts(std::uint32_t state, std::uint32_t node);
+  // Whether all characters of several bytes lead from `state` to `to`.
+  bool CharactersLead(std::uint32_t state, std::uint32_t to);
   // Whether all bytes from first to last, and after them `following` - 1 further continuation
   // bytes, lead from `from` to `to`.
   bool AllLead(std::uint32_t from, std::uint32_t to, unsigned first, unsigned last,
@@ -67,58 +69,64 @@ class MaskBuilder {
   GrammarStates& states_;
   const GrammarVocabulary& vocabulary_;
   std::vector<std::uint64_t> bits_;
-  std::unordered_map<std::uint32_t, ByteGroups> loops_;  // by state
 };
 
 bool MaskBuilder::ScanTexts(std::uint32_t state, std::size_t entries_max) {
   const VocabularyTrie& trie = vocabulary_.trie();
   const std::size_t work_end = states_.work() + entries_max;
-  struct Prefix {
-    std::uint32_t state = GrammarStates::kDead;
-    ByteGroups loops = 0;  // 0: not known to have any
-  };
-  std::vector<Prefix> prefixes(trie.depth_max() + 1);
-  prefixes[0].state = state;
+  std::vector<std::uint32_t> prefixes(trie.depth_max() + 1);  // by depth: the state
+  prefixes[0] = state;
   for (std::uint32_t node = 1; node < trie.node_count();) {
     const std::uint32_t depth = trie.depth(node);
-    Prefix& parent = prefixes[depth - 1];
-    if ((trie.groups(node) & ~parent.loops) == 0) {
-      Add(trie.TokensUnder(node));
-      node = trie.skip(node);
-      continue;
-    }
-    const std::uint32_t next = states_.Next(parent.state, trie.byte(node));
+    const std::uint32_t parent = prefixes[depth - 1];
+    const std::uint32_t next = states_.Next(parent, trie.byte(node));
+    if (states_.work() > work_end) return false;
     if (next == GrammarStates::kDead) {
       node = trie.skip(node);
-      if (states_.work() > work_end) return false;
-      continue;
+    } else if (RunAccepts(parent, node)) {
+      Add(trie.TokensUnder(node));
+      node = trie.skip(node);
+    } else {
+      prefixes[depth] = next;
+      Add(trie.TokensAt(node));
+      ++node;
     }
-    if (next == parent.state && parent.loops == 0) parent.loops = LoopsOf(next);
-    prefixes[depth] = {.state = next, .loops = next == parent.state ? parent.loops : 0};
-    Add(trie.TokensAt(node));
-    if (states_.work() > work_end) return false;
-    ++node;
   }
   return true;
 }
 
-ByteGroups MaskBuilder::LoopsOf(std::uint32_t state) {
-  const auto [place, is_new] = loops_.try_emplace(state, ~ByteGroups{0});
-  if (!is_new) return place->second;
-  ByteGroups loops = ~VocabularyTrie::kBrokenGroup;
-  for (unsigned byte = 0; byte < 128; ++byte)
-    if (states_.Next(state, static_cast<std::uint8_t>(byte)) != state)
-      loops &= ~VocabularyTrie::AsciiGroups()[byte];
-  if (!CharactersLoop(state)) loops &= ~VocabularyTrie::kCharacterGroup;
-  place->second = loops;
-  return loops;
+bool MaskBuilder::RunAccepts(std::uint32_t state, std::uint32_t node) {
+  const VocabularyTrie& trie = vocabulary_.trie();
+  const ByteGroups groups = trie.groups(node);
+  const std::uint32_t height = trie.height(node);
+  for (std::uint32_t i = 0; i < height; ++i) {
+    const GrammarStates::Run& run = RunOf(state);
+    if ((groups & ~run.groups) != 0) return false;
+    if (run.next == state) return true;
+    state = run.next;
+  }
+  return height < VocabularyTrie::kHeightMax;
 }
 
-bool MaskBuilder::CharactersLoop(std::uint32_t state) {
+// The next state is that after the letter a, if the letter b leads to it too.
+const GrammarStates::Run& MaskBuilder::RunOf(std::uint32_t state) {
+  if (states_.run(state).is_known) return states_.run(state);
+  GrammarStates::Run run{.next = states_.Next(state, 'a'), .is_known = true};
+  if (run.next != GrammarStates::kDead && states_.Next(state, 'b') == run.next) {
+    run.groups = ~VocabularyTrie::kBrokenGroup;
+    for (unsigned byte = 0; byte < 128; ++byte)
+      if (states_.Next(state, static_cast<std::uint8_t>(byte)) != run.next)
+        run.groups &= ~VocabularyTrie::AsciiGroups()[byte];
+    if (!CharactersLead(state, run.next)) run.groups &= ~VocabularyTrie::kCharacterGroup;
+  }
+  return states_.run(state) = run;
+}
+
+bool MaskBuilder::CharactersLead(std::uint32_t state, std::uint32_t to) {
   for (const CharacterForm& form : kForms) {
     for (unsigned lead = form.lead_first; lead <= form.lead_last; ++lead) {
       const std::uint32_t next = states_.Next(state, static_cast<std::uint8_t>(lead));
-      if (!AllLead(next, state, form.second_first, form.second_last, form.following)) return false;
+      if (!AllLead(next, to, form.second_first, form.second_last, form.following)) return false;
     }
   }
   return true;

@@ -68,7 +68,6 @@ std::uint32_t StackSets::InternSorted(std::span<const StackFrame> frames) {
 }
 
 std::uint32_t StackSets::Intern(std::vector<StackFrame>& frames, std::size_t& work) {
-  work += frames.size();
   std::ranges::sort(frames);
   std::size_t count = 0;
   for (std::size_t i = 0; i < frames.size(); ++i) {

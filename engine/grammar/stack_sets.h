@@ -43,7 +43,7 @@ class StackSets {
   std::uint32_t set_count() const { return static_cast<std::uint32_t>(depths_.size()); }
 
   // Returns the set of the stacks that begin with `frames`, in any order; the order of `frames`
-  // changes. `work` increases by the frames that are looked at.
+  // changes. `work` increases by the frames that unions compare.
   std::uint32_t Intern(std::vector<StackFrame>& frames, std::size_t& work);
   std::uint32_t Union(std::uint32_t a, std::uint32_t b, std::size_t& work);
 

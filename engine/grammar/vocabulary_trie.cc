@@ -76,7 +76,20 @@ Result<VocabularyTrie> VocabularyTrie::Create(std::vector<Entry> entries) {
   made.nodes_[0].skip = static_cast<std::uint32_t>(made.nodes_.size());
   made.nodes_.push_back({.token = static_cast<std::uint32_t>(made.tokens_.size())});
   made.FindGroups(entries);
+  made.FindHeights();
   return made;
+}
+
+// Backwards, so that a node's children precede it; `heights` has the heights by depth of the
+// children seen since the last node of the depth above.
+void VocabularyTrie::FindHeights() {
+  std::vector<std::uint32_t> heights(depth_max_ + 2);
+  for (std::uint32_t node = node_count(); node-- > 1;) {
+    const std::uint32_t below = std::exchange(heights[depth(node) + 1], 0);
+    const std::uint32_t own = std::min(below + 1, kHeightMax);
+    nodes_[node].height = static_cast<std::uint8_t>(own);
+    heights[depth(node)] = std::max(heights[depth(node)], own);
+  }
 }
 
 // For each token and each node on its path: the groups of the bytes from the node's byte on. A

@@ -19,9 +19,12 @@ namespace kvd {
 
 class VocabularyTrie {
  public:
-  // The limit on the number of nodes, each of which has 24 bytes. A vocabulary of 128,000 tokens has
+  // The limit on the number of nodes, each of which has 20 bytes. A vocabulary of 128,000 tokens has
   // about 400,000 nodes.
   static constexpr std::size_t kNodesMax = 1u << 24;
+
+  // A height of kHeightMax stands for kHeightMax or more.
+  static constexpr std::uint32_t kHeightMax = 255;
 
   struct Entry {
     std::string_view text;
@@ -54,6 +57,9 @@ class VocabularyTrie {
   std::span<const TokenId> TokensUnder(std::uint32_t node) const {
     return tokens().subspan(nodes_[node].token, nodes_[skip(node)].token - nodes_[node].token);
   }
+  // The bytes of the longest continuation in the node's subtree after the prefix of the node's
+  // parent, at most kHeightMax.
+  std::uint32_t height(std::uint32_t node) const { return nodes_[node].height; }
   // The groups of the bytes with which the node's tokens continue after the prefix of the node's
   // parent.
   ByteGroups groups(std::uint32_t node) const { return groups_[node]; }
@@ -69,10 +75,12 @@ class VocabularyTrie {
     std::uint32_t token = 0;  // index in tokens_ of the subtree's first token
     std::uint16_t depth = 0;
     std::uint8_t byte = 0;
+    std::uint8_t height = 0;
   };
 
   VocabularyTrie() = default;
   void FindGroups(std::span<const Entry> entries);
+  void FindHeights();
 
   std::vector<Node> nodes_;  // and one after the last
   std::vector<ByteGroups> groups_;

@@ -71,7 +71,7 @@ void Follow(const std::shared_ptr<Grammar>& grammar, const std::shared_ptr<Gramm
     CheckMask(matcher, *mask, choice);
     CheckForcedText(matcher, choice);
     const auto second = other.Mask();
-    KVD_ASSERT(matcher.may_end() == other.may_end() && mask->is_list() == second->is_list());
+    KVD_ASSERT(matcher.may_end() == other.may_end());
     if (mask->is_complete() && second->is_complete())
       KVD_ASSERT(std::ranges::equal(mask->list(), second->list()) &&
                  std::ranges::equal(mask->bits(), second->bits()));

@@ -202,8 +202,8 @@ bool EarleyRecognizer::IsLeftRecursive() const {
   for (const Production& production : productions_)
     for (std::size_t i = 0; i < production.symbols.size(); ++i) {
       const Symbol& symbol = production.symbols[i];
-      const bool is_loop = production.rule >= named_rule_count_ && symbol.is_rule &&
-                           symbol.index == production.rule;
+      const bool is_loop =
+          production.rule >= named_rule_count_ && symbol.is_rule && symbol.index == production.rule;
       if (symbol.is_rule && !is_loop) begins[production.rule][symbol.index] = true;
       if (!symbol.is_rule || !empty[symbol.index]) break;
     }
