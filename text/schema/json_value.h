@@ -17,7 +17,7 @@ bool SameJson(const Value& a, const Value& b);
 // The text without whitespace. REQUIRES: CheckJson accepts the value.
 std::string CompactJson(const Value& value);
 
-// Checks that a value has only the kinds of JSON: null, bool, int, finite float, valid UTF-8, lists,
+// Checks that a value has only kinds of JSON: null, bool, int, finite float, valid UTF-8, lists,
 // and dicts with texts as keys. Errors: kInvalidArgument: another kind, or a limit is exceeded; the
 // message begins with the JSON pointer of the part.
 Status CheckJson(const Value& value, std::uint32_t nesting_max, std::uint64_t node_count_max);
