@@ -43,8 +43,8 @@ Expression EqualLengthRange(std::string_view low, std::string_view high) {
   return Choice(std::move(alternatives));
 }
 
-// The three below: 0 to `count` digits that, read as a fraction, are at least `low`, at most `high`,
-// or both. A bound has at most `count` digits and no zeros at its end.
+// The three below: 0 to `count` digits that, read as a fraction, are at least `low`, at most
+// `high`, or both. A bound has at most `count` digits and no zeros at its end.
 Expression FractionFrom(std::string_view low, std::size_t count) {
   if (low.empty()) return Digits(0, count);
   return Choice(

@@ -17,8 +17,8 @@ bool SameJson(const Value& a, const Value& b);
 // The text without whitespace. REQUIRES: CheckJson accepts the value.
 std::string CompactJson(const Value& value);
 
-// Checks that a value consists of what JSON has: null, bool, int, finite float, valid UTF-8, lists,
-// and dicts with strings as keys. Errors: kInvalidArgument: it does not, or a limit is exceeded; the
+// Checks that a value has only kinds of JSON: null, bool, int, finite float, valid UTF-8, lists,
+// and dicts with texts as keys. Errors: kInvalidArgument: another kind, or a limit is exceeded; the
 // message begins with the JSON pointer of the part.
 Status CheckJson(const Value& value, std::uint32_t nesting_max, std::uint64_t node_count_max);
 

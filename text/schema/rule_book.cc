@@ -1,5 +1,5 @@
-// The bodies of the shared rules are those of RFC 8259, with limits on digits and whitespace so that
-// an answer ends: unlimited digits or spaces are what a model repeats when it is lost.
+// The bodies of the shared rules are those of RFC 8259, with limits on digits and whitespace so
+// that an answer ends: unlimited digits or spaces are what a model repeats when it is lost.
 #include "text/schema/rule_book.h"
 
 #include <algorithm>

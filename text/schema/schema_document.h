@@ -33,8 +33,8 @@ class SchemaDocument {
   NodeId Part(NodeId parent, const Value& schema, std::string_view key);
 
   // The part that `reference`, the text of "$ref" in `node`, refers to. Errors: kInvalidArgument:
-  // no such part; kUnsupported: it refers to another document or to an anchor. The messages lack the
-  // pointer.
+  // no such part; kUnsupported: it refers to another document or to an anchor. The messages lack
+  // the pointer.
   Result<NodeId> Resolve(NodeId node, std::string_view reference);
 
  private:

@@ -167,8 +167,8 @@ Result<Expression> SchemaWriter::WriteArray(const Alternative& one, const std::s
   return Sequence({Literal("["), Space(), std::move(items), Literal("]")});
 }
 
-// The items of an array with at least one item, from the last one to the first one: an item that the
-// array need not have is a group, or a rule where groups would be deep.
+// The items of an array with at least one item, from the last one to the first one: an item that
+// the array need not have is a group, or a rule where groups would be deep.
 Result<Expression> SchemaWriter::WritePrefix(const ArraySet& array, std::uint64_t count_max,
                                              const std::string& hint) {
   const std::uint64_t prefix_count = array.prefix.size();

@@ -1,4 +1,5 @@
-// The intersection of two shapes: each pair of alternatives of one kind, with the constraints of both.
+// The intersection of two shapes: each pair of alternatives of one kind, with the constraints of
+// both.
 #include <algorithm>
 #include <unordered_set>
 #include <utility>

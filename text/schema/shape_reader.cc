@@ -1,6 +1,6 @@
-// A part's shape is the intersection of its own keywords, $ref and allOf, and of the unions anyOf and
-// oneOf. A oneOf's branch excludes the other branches: each alternative of the union carries them as
-// exclusions, which are checked when the alternative is written.
+// A part's shape is the intersection of its own keywords, $ref and allOf, and of the unions anyOf
+// and oneOf. A oneOf's branch excludes the other branches: each alternative of the union carries
+// them as exclusions, which are checked when the alternative is written.
 #include "text/schema/shape_reader.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // ShapeReader: computes the shapes of a schema's parts, each once.
 //
 // Lives as long as the conversion of one schema. The errors of all functions: kInvalidArgument: a
-// keyword has a value that JSON Schema forbids; kUnsupported: a keyword that no grammar expresses, or
-// a limit. A message begins with the JSON pointer of the keyword.
+// keyword has a value that JSON Schema forbids; kUnsupported: a keyword that no grammar expresses,
+// or a limit. A message begins with the JSON pointer of the keyword.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +36,8 @@ class ShapeReader {
   // The values that satisfy all `nodes`.
   Result<ShapePointer> Of(const NodeSet& nodes);
 
-  // Returns whether a value satisfies all `nodes`. `with_formats`: the keyword "format" is enforced,
-  // otherwise ignored.
+  // Returns whether a value satisfies all `nodes`. `with_formats`: the keyword "format" is
+  // enforced, otherwise ignored.
   Result<bool> Accepts(const NodeSet& nodes, const Value& value, bool with_formats);
 
   // Returns whether no text that is written for `written` satisfies `nodes`; false if that is not

@@ -1,8 +1,8 @@
 // Sets of strings as expressions over their JSON text.
 //
-// In a string with a limit on its characters alone, a character may be written raw or as any escape.
-// Where a pattern or a name is matched, each character has one text: raw, or escaped where JSON
-// demands an escape.
+// In a string with a limit on its characters alone, a character may be written raw or as any
+// escape. Where a pattern or a name is matched, each character has one text: raw, or escaped where
+// JSON demands an escape.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// GbnfChecker: reads a grammar, decides whether a text is in its language, and writes random texts of
-// the language. It is independent of the engine's matcher: it computes sets of end offsets, over
+// GbnfChecker: reads a grammar, decides whether a text is in its language, and writes random texts
+// of the language. It is independent of the engine's matcher: it computes sets of end offsets, over
 // characters instead of bytes, and reads only what the converter of schemas writes.
 #pragma once
 
@@ -25,8 +25,8 @@ class GbnfChecker {
 
   // Returns whether `text` is in the language of the rule. REQUIRES: the rule exists.
   bool Accepts(std::string_view rule, std::string_view text);
-  // A random text of the rule. Choices become simple after about `length` characters. none: there is
-  // no finite text. REQUIRES: the rule exists.
+  // A random text of the rule. Choices become simple after about `length` characters. none: there
+  // is no finite text. REQUIRES: the rule exists.
   std::optional<std::string> RandomText(std::string_view rule, std::mt19937_64& random,
                                         std::size_t length);
 
