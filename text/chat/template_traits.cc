@@ -80,15 +80,29 @@ class Probe {
   const Value& variables_;
 };
 
+bool IsWordByte(char c) {
+  return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
 // Returns whether a template's text contains `name` as a whole word.
 bool Names(std::string_view text, std::string_view name) {
-  const auto is_word = [](char c) {
-    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  };
   for (std::size_t at = text.find(name); at != text.npos; at = text.find(name, at + 1)) {
     const std::size_t end = at + name.size();
-    if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end]))) {
+    if ((at == 0 || !IsWordByte(text[at - 1])) && (end == text.size() || !IsWordByte(text[end]))) {
       return true;
+    }
+  }
+  return false;
+}
+
+// Returns whether a template's text contains `name` as the name of a field: as a whole word after a
+// point or a quote. Prose may contain the same word.
+bool NamesField(std::string_view text, std::string_view name) {
+  for (const char before : {'.', '\'', '"'}) {
+    const std::string field = before + std::string(name);
+    for (std::size_t at = text.find(field); at != text.npos; at = text.find(field, at + 1)) {
+      const std::size_t end = at + field.size();
+      if (end == text.size() || !IsWordByte(text[end])) return true;
     }
   }
   return false;
@@ -175,10 +189,12 @@ TemplateTraits FindTraits(const jinja::Template& program, std::string_view progr
   const std::string text_arguments = probe.WithArguments(TextOf(json));
   traits.reads_object_arguments = Has(object_arguments, kKey) && Has(object_arguments, kWord) &&
                                   !Has(object_arguments, Concat("'", kKey, "'"));
-  traits.reads_text_arguments = Has(text_arguments, json);
+  // A template that writes objects in a notation of its own passes a text on as it is.
+  traits.reads_text_arguments =
+      Has(text_arguments, json) && (!traits.reads_object_arguments || Has(object_arguments, json));
 
   for (const std::string_view field : kReasoningFields) {
-    if (!Names(program_text, field)) continue;
+    if (!NamesField(program_text, field)) continue;
     traits.reasoning_field = field;
     break;
   }

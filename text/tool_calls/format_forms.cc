@@ -23,7 +23,7 @@ FormatForm FormOf(ToolFormat format) {
     case ToolFormat::kFunctionary: return {{{"<function="}}, CallGap::kNone};
     case ToolFormat::kKimi:
       return {{{"<|tool_calls_section_begin|>"}, {"<|tool_call_begin|>"}}, CallGap::kNone, true};
-    case ToolFormat::kSeed: return {{{"<seed:tool_call>"}}, CallGap::kLine};
+    case ToolFormat::kSeed: return {{{"<seed:tool_call>"}}, CallGap::kSpace};
     case ToolFormat::kMiniMax: return {{{"<minimax:tool_call>"}}, CallGap::kLine};
     case ToolFormat::kSolar: return {{{"<|tool_calls|>"}}, CallGap::kNone};
     case ToolFormat::kApriel: return {{{"<tool_calls>"}}, CallGap::kLine};

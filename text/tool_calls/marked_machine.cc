@@ -27,6 +27,8 @@ class MarkedMachine : public AnswerParser::Machine {
       mode_ = Mode::kReasoning;
       has_reasoning_ = true;
     }
+    // GLM's template writes a line end before the content, also after a prompt without reasoning.
+    skips_space_ = format == ToolFormat::kGlm;
   }
 
   void Take(char c) override {

@@ -43,6 +43,14 @@ TEST(TemplateTraitsTest, FormsOfArgumentsAreFoundByRendering) {
       "tojson }}"));
   EXPECT_TRUE(both.reads_object_arguments);
   EXPECT_TRUE(both.reads_text_arguments);
+
+  const TemplateTraits own = TraitsOf(
+      "{% for m in messages %}{% for c in m.tool_calls or [] %}{% set a = c.function.arguments %}"
+      "{% if a is string %}{{ a }}{% else %}{% for k, v in a.items() %}{{ k }}:<{{ v }}>{% endfor "
+      "%}"
+      "{% endif %}{% endfor %}{% endfor %}");
+  EXPECT_TRUE(own.reads_object_arguments);
+  EXPECT_FALSE(own.reads_text_arguments) << "a text would stand in another notation than an object";
   const TemplateTraits items = TraitsOf(
       CallTemplate("{% for k, v in c.function.arguments.items() %}<{{ k }}>{{ v }}{% endfor %}"));
   EXPECT_TRUE(items.reads_object_arguments);
@@ -63,6 +71,8 @@ TEST(TemplateTraitsTest, FieldsAreFoundByTheirNames) {
   EXPECT_EQ(TraitsOf("{{ messages[0].reasoning_content }}").reasoning_field, "reasoning_content");
   EXPECT_EQ(TraitsOf("{{ messages[0]['thinking'] }}").reasoning_field, "thinking");
   EXPECT_EQ(TraitsOf("{{ messages[0].my_reasoning }}").reasoning_field, "");
+  EXPECT_EQ(TraitsOf("For internal reasoning. {{ messages[0].thinking }}").reasoning_field,
+            "thinking");
   EXPECT_TRUE(TraitsOf("{% if thinking %}{% endif %}").names_it_thinking);
   EXPECT_FALSE(TraitsOf("{% if enable_thinking %}{{ thinking }}{% endif %}").names_it_thinking);
 }

@@ -135,6 +135,7 @@ std::vector<AnswerCase> FurtherAnswerCases() {
        "",
        "",
        {{"write", R"({"text": "\n{\"a\": 1}\n"})"}}},
+      {"glm content", F::kGlm, "\n Hi. ", "Hi. ", "", {}},
       {"glm unfinished",
        F::kGlm,
        "<tool_call>write\n<arg_key>text</arg_key>\n<arg_value>a</arg",
@@ -269,7 +270,7 @@ std::vector<AnswerCase> FurtherAnswerCases() {
        {}},
       {"seed",
        F::kSeed,
-       "I look.\n<seed:tool_call>\n<function=weather>\n<parameter=city>Ulm</parameter>\n"
+       "I look.\n\n<seed:tool_call>\n<function=weather>\n<parameter=city>Ulm</parameter>\n"
        "<parameter=days>2</parameter>\n</function>\n</seed:tool_call>",
        "I look.",
        "",
