@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Cases for schema_random_test: random JSON Schemas, values for them, and an independent validator.
+"""Cases for schema_random_test and schema_answers_test: random JSON Schemas, values for them, and an independent
+validator.
 
   schema_cases.py generate --seed S --count N   prints a line {"schema", "accepted", "rejected"} per schema:
                                                 texts of values that jsonschema accepts or rejects
+  schema_cases.py bounded --seed S --count N    prints a line {"schema"} per schema, whose strings, arrays and
+                                                objects have limits, so that random answers end soon
   schema_cases.py validate FILE                 reads lines {"schema", "texts"}, and prints a line
                                                 {"schema", "text", "error"} for each text that jsonschema rejects
 
@@ -240,6 +243,38 @@ class Maker:
         return {"oneOf": branches}
 
 
+class BoundedMaker(Maker):
+    """Schemas whose strings, arrays and objects have limits."""
+
+    def schema(self, depth):
+        made = super().schema(depth)
+        if not isinstance(made, dict) or not made.keys() - {"title", "description"}:
+            return {"type": "boolean"}
+        if isinstance(made.get("type"), list):
+            return {"type": ["null", "integer"]}
+        if made.get("type") == "string" and "format" not in made:
+            made.setdefault("maxLength", 6)
+        return made
+
+    def string(self):
+        made = super().string()
+        if "format" not in made:
+            made.setdefault("maxLength", made.get("minLength", 0) + 4)
+        return made
+
+    def object(self, depth):
+        made = super().object(depth)
+        if made.get("additionalProperties") or "patternProperties" in made:
+            made.setdefault("propertyNames", {"maxLength": 5})
+            made.setdefault("maxProperties", max(len(made.get("properties", {})), made.get("minProperties", 0)) + 2)
+        return made
+
+    def array(self, depth):
+        made = super().array(depth)
+        made.setdefault("maxItems", max(len(made.get("prefixItems", [])), made.get("minItems", 0)) + 1)
+        return made
+
+
 class Sampler:
     """Random values for a schema. They need not satisfy it: the validator decides."""
 
@@ -365,6 +400,12 @@ def generate(seed, count):
         print(text_of(line))
 
 
+def generate_bounded(seed, count):
+    for number in range(count):
+        rng = random.Random(seed * 1_000_003 + number)
+        print(text_of({"schema": BoundedMaker(rng).document()}))
+
+
 def validate(path):
     with open(path, encoding="utf-8") as file:
         for line in file:
@@ -384,14 +425,17 @@ def validate(path):
 def main():
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers(dest="command", required=True)
-    generator = commands.add_parser("generate")
-    generator.add_argument("--seed", type=int, default=1)
-    generator.add_argument("--count", type=int, default=100)
+    for name in ("generate", "bounded"):
+        generator = commands.add_parser(name)
+        generator.add_argument("--seed", type=int, default=1)
+        generator.add_argument("--count", type=int, default=100)
     commands.add_parser("validate").add_argument("file")
     arguments = parser.parse_args()
     sys.stdout.reconfigure(encoding="utf-8")
     if arguments.command == "generate":
         generate(arguments.seed, arguments.count)
+    elif arguments.command == "bounded":
+        generate_bounded(arguments.seed, arguments.count)
     else:
         validate(arguments.file)
 

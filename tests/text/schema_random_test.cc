@@ -3,7 +3,6 @@
 // text that the validator rejects is in the grammar's language, and plain texts that it accepts
 // are. KVD_TEST_SEED replays a run; KVD_TEST_SCALE multiplies the number of schemas (10,000).
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,6 +14,7 @@
 
 #include "tests/support/test_scale.h"
 #include "tests/text/schema/gbnf_checker.h"
+#include "tests/text/schema/python_lines.h"
 #include "text/json.h"
 #include "text/schema/schema_grammar.h"
 
@@ -25,8 +25,6 @@ constexpr int kSchemaCount = 10'000;
 constexpr int kTextsPerSchema = 3;
 constexpr std::size_t kTextLength = 60;
 constexpr std::size_t kShownMax = 8;
-// Debian's interpreter, whose package python3-jsonschema is the reference.
-constexpr const char* kPython = "/usr/bin/python3";
 
 struct Outcome {
   int schema_count = 0;
@@ -39,20 +37,6 @@ struct Outcome {
   std::vector<std::string> broken;  // grammars that cannot be read
   std::string problem;
 };
-
-// Calls `take` for each line of the command's output. Returns whether the command succeeded.
-template <class Take>
-bool ForEachLine(const std::string& command, const Take& take) {
-  std::FILE* const pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return false;
-  char* line = nullptr;
-  std::size_t capacity = 0;
-  for (ssize_t got = 0; (got = ::getline(&line, &capacity, pipe)) > 0;)
-    take(std::string_view(line, static_cast<std::size_t>(got)));
-  std::free(line);
-  const int status = ::pclose(pipe);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 class Comparison {
  public:
@@ -157,7 +141,7 @@ std::string First(const std::vector<std::string>& cases) {
 }
 
 TEST(SchemaRandomTest, GrammarsAgreeWithAnIndependentValidator) {
-  if (std::system((std::string(kPython) + " -c 'import jsonschema' 2>/dev/null").c_str()) != 0)
+  if (!HasJsonSchema())
     GTEST_SKIP() << kPython << " has no jsonschema (python3-jsonschema, which make bootstrap-web "
                  << "installs)";
   const Outcome outcome = Compare();

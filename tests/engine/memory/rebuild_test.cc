@@ -221,11 +221,15 @@ TEST_F(RebuildTest, DamagedRecordsAreNamed) {
   ExpectRecord("checkpoints", [](SequenceRecord& record) { record.checkpoints.entry_count = 1; });
   ExpectRecord("sampler", [](SequenceRecord& record) { record.sampler.seed = 1; });
   ExpectRecord("sampler", [](SequenceRecord& record) { record.sampler.flags = 16 + 1; });
+  ExpectRecord("sampler grammar_begin", [](SequenceRecord& record) {
+    record.sampler.flags = layout::kSamplerKept;
+    record.sampler.grammar_begin = 1;
+  });
   ExpectRecord("first_cell[0]", [](SequenceRecord& record) { record.first_cell[0] = 1; });
   ExpectRecord("extents[1]", [](SequenceRecord& record) { record.first_cell[1] = 1; });
   ExpectRecord("sampler", [](SequenceRecord& record) {
     record.sampler.flags = layout::kSamplerKept;
-    record.sampler.reserved[1] = 1;
+    record.sampler.reserved = 1;
   });
   Expect("sequence 3 generation", [](const Copy& copy) { copy.record(3).generation = 0; });
   Expect("sequence 3 flags",

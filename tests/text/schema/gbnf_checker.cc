@@ -116,6 +116,7 @@ GbnfChecker::Ends GbnfChecker::Match(const Node& node, std::size_t start) {
   Ends ends;
   switch (node.kind) {
     case Node::Kind::kClass:
+      if (start == text_.size()) needs_more_ = true;
       if (start < text_.size() && Contains(node, text_[start])) ends.insert(start + 1);
       return ends;
     case Node::Kind::kRule: {
@@ -150,6 +151,13 @@ GbnfChecker::Ends GbnfChecker::Match(const Node& node, std::size_t start) {
       if (count < node.min || ends.insert(end).second) reached.insert(end);
   }
   return ends;
+}
+
+// Every rule has a text, so the beginning of a text can be continued exactly if matching it looks
+// for a character behind its end.
+bool GbnfChecker::AcceptsPrefix(std::string_view rule, std::string_view text) {
+  needs_more_ = false;
+  return Accepts(rule, text) || needs_more_;
 }
 
 bool GbnfChecker::Accepts(std::string_view rule, std::string_view text) {

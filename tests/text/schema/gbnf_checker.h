@@ -25,6 +25,9 @@ class GbnfChecker {
 
   // Returns whether `text` is in the language of the rule. REQUIRES: the rule exists.
   bool Accepts(std::string_view rule, std::string_view text);
+  // Returns whether `text` is the beginning of a text of the language, or a text of it. REQUIRES:
+  // the rule exists.
+  bool AcceptsPrefix(std::string_view rule, std::string_view text);
   // A random text of the rule. Choices become simple after about `length` characters. none: there
   // is no finite text. REQUIRES: the rule exists.
   std::optional<std::string> RandomText(std::string_view rule, std::mt19937_64& random,
@@ -65,6 +68,7 @@ class GbnfChecker {
   std::vector<Node> bodies_;
   std::vector<std::uint64_t> costs_;                           // of the rules
   std::vector<std::uint32_t> text_;                            // that is matched
+  bool needs_more_ = false;  // a character was looked for at the end of the text
   std::map<std::pair<std::size_t, std::size_t>, Ends> known_;  // [rule, start]
 };
 

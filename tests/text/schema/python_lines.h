@@ -1,0 +1,34 @@
+// Reads the output of a Python program line by line.
+#pragma once
+
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace kvd::test {
+
+// Debian's interpreter, whose package python3-jsonschema is the reference of the tests of schemas.
+inline constexpr const char* kPython = "/usr/bin/python3";
+
+inline bool HasJsonSchema() {
+  return std::system((std::string(kPython) + " -c 'import jsonschema' 2>/dev/null").c_str()) == 0;
+}
+
+// Calls `take` for each line of the command's output. Returns whether the command succeeded.
+template <class Take>
+bool ForEachLine(const std::string& command, const Take& take) {
+  std::FILE* const pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return false;
+  char* line = nullptr;
+  std::size_t capacity = 0;
+  for (ssize_t got = 0; (got = ::getline(&line, &capacity, pipe)) > 0;)
+    take(std::string_view(line, static_cast<std::size_t>(got)));
+  std::free(line);
+  const int status = ::pclose(pipe);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace kvd::test
