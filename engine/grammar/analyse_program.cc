@@ -2,8 +2,8 @@
 // the counts of the alternatives that call it decrease; an alternative whose count is 0 makes its
 // rule empty. Every call is looked at once.
 //
-// Ranks: a rule R begins inside a rule Q if Q has an alternative in which only empty steps precede a
-// call of R. A depth-first search orders the rules such that Q precedes R; a cycle is a left
+// Ranks: a rule R begins inside a rule Q if Q has an alternative in which only empty steps precede
+// a call of R. A depth-first search orders the rules such that Q precedes R; a cycle is a left
 // recursion, also one that is hidden behind empty steps.
 //
 // Classes of bytes: the partition of the 256 bytes is refined by each distinct set of bytes that a

@@ -7,9 +7,9 @@
 
 namespace kvd {
 
-// Sets may_be_empty and rank of every rule, rule_of_rank, byte_class and class_count, and lowers the
-// minimum of a repetition whose body may be empty to 0. Errors: kInvalidArgument: a rule is left
-// recursive (by its name); kCancelled.
+// Sets may_be_empty and rank of every rule, rule_of_rank, byte_class and class_count, and lowers
+// the minimum of a repetition whose body may be empty to 0. Errors: kInvalidArgument: a rule is
+// left recursive (by its name); kCancelled.
 Status AnalyseProgram(GrammarProgram& program, WorkControl& work);
 
 }  // namespace kvd

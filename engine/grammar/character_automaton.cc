@@ -1,6 +1,6 @@
 // The nodes of characters of several bytes are made top down: a node stands for all characters with
-// a common prefix of bits. A block of characters that lies wholly inside or outside a range needs no
-// node of its own, so only the two ends of each range make new nodes.
+// a common prefix of bits. A block of characters that lies wholly inside or outside a range needs
+// no node of its own, so only the two ends of each range make new nodes.
 #include "engine/grammar/character_automaton.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // GrammarStates: the states of a grammar's automaton, made when they are first reached.
 //
 // A state is the set of all stacks with which the text so far can continue (stack_sets.h), in which
-// each first frame is at a step that reads a byte or a token, or is the bottom: then the text so far
-// is a sentence. State 0 has no stack. The transitions of a state by classes of bytes are
+// each first frame is at a step that reads a byte or a token, or is the bottom: then the text so
+// far is a sentence. State 0 has no stack. The transitions of a state by classes of bytes are
 // remembered. Reading a byte advances the first frames that accept it; then the closure enters
 // called rules and leaves ended ones until every first frame is at a reading step again.
 //
@@ -88,9 +88,9 @@ class GrammarStates {
 
  private:
   static constexpr std::uint32_t kUnknown = 0xffffffff;
-  // Frames that the unions of one closure may compare. Unions are not part of state_entries, because
-  // remembered unions cost nothing: whether a text is accepted must not depend on earlier texts.
-  // Only grammars made for the purpose need this much.
+  // Frames that the unions of one closure may compare. Unions are not part of state_entries,
+  // because remembered unions cost nothing: whether a text is accepted must not depend on earlier
+  // texts. Only grammars made for the purpose need this much.
   static constexpr std::size_t kUnionWorkMax = 1u << 21;
 
   struct State {

@@ -3,8 +3,8 @@
 //
 // In the interior of a string nearly every character leads to one state: the same one, or in a
 // string of limited length the one whose count is larger by one. A run (GrammarStates::Run) is this
-// next state with the groups of bytes that lead to it. A subtree whose bytes lie in the groups of as
-// many states of the run as the subtree is high is accepted as a whole.
+// next state with the groups of bytes that lead to it. A subtree whose bytes lie in the groups of
+// as many states of the run as the subtree is high is accepted as a whole.
 #include "engine/grammar/mask_builder.h"
 
 #include <algorithm>

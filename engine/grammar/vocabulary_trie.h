@@ -1,8 +1,8 @@
 // VocabularyTrie: the texts of a vocabulary's tokens as a trie in depth-first order, so that all
 // tokens are examined in one forward scan that skips subtrees.
 //
-// Immutable after Create; any thread. Node 0 is the empty prefix. The subtree of a node is the nodes
-// [node, skip(node)), and the tokens of a subtree are adjacent in tokens().
+// Immutable after Create; any thread. Node 0 is the empty prefix. The subtree of a node is the
+// nodes [node, skip(node)), and the tokens of a subtree are adjacent in tokens().
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ namespace kvd {
 
 class VocabularyTrie {
  public:
-  // The limit on the number of nodes, each of which has 20 bytes. A vocabulary of 128,000 tokens has
-  // about 400,000 nodes.
+  // The limit on the number of nodes, each of which has 20 bytes. A vocabulary of 128,000 tokens
+  // has about 400,000 nodes.
   static constexpr std::size_t kNodesMax = 1u << 24;
 
   // A height of kHeightMax stands for kHeightMax or more.

@@ -94,11 +94,11 @@ class Sampler {
   // if neither a penalty nor DRY is on. REQUIRES: `token` is in the vocabulary.
   void Accept(TokenId token);
 
-  // Draws a token. `allowed`: the tokens that may be drawn, as if all others had the logit -infinity
-  // before biases; null: all. Equal sets give equal tokens, as a list or as bits. Errors: kNumerical
-  // (a logit is NaN or +infinity, or no token has a finite logit); kNotFound (no token of `allowed`
-  // has a finite logit after biases); the draw count is then unchanged. REQUIRES: logits.size() ==
-  // vocab_size.
+  // Draws a token. `allowed`: the tokens that may be drawn, as if all others had the logit
+  // -infinity before biases; null: all. Equal sets give equal tokens, as a list or as bits. Errors:
+  // kNumerical (a logit is NaN or +infinity, or no token has a finite logit); kNotFound (no token
+  // of `allowed` has a finite logit after biases); the draw count is then unchanged. REQUIRES:
+  // logits.size() == vocab_size.
   //
   // A list without logprobs takes time proportional to the list: logits outside the list are then
   // not read, and the logprob of the drawn token is 0.
