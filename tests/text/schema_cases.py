@@ -29,6 +29,8 @@ PATTERNS = ["^[a-c]{1,3}$", "ab", "^x", "z$", "^(a|bc)*$", "^\\d{2,4}-\\d$", "^[
 NAMES = ["a", "b", "ab", "name", "x-y", "é", "q\"uote", "", "a\nb", "value"]
 WORDS = ["", "a", "b", "ab", "abc", "bc", "x", "xz", "12-3", "foo", "bar baz", "é\"", "zz", "\\", "9", "a\n", "\U0001f600"]
 
+decimal.getcontext().prec = 80
+
 # A schema without "type" is written as values of the kind that its keywords concern.
 KINDS = [("properties", "object"), ("required", "object"), ("additionalProperties", "object"),
          ("patternProperties", "object"), ("propertyNames", "object"), ("minProperties", "object"),

@@ -147,7 +147,13 @@ bool RuleBook::IsProductive(RuleId rule) {
   return rules_[rule].is_productive;
 }
 
+const RuleId* RuleBook::Remembered(const void* key) const {
+  const auto place = remembered_.find(key);
+  return place == remembered_.end() ? nullptr : &place->second;
+}
+
 void RuleBook::Truncate(std::size_t rule_count) {
+  std::erase_if(remembered_, [&](const auto& rule) { return rule.second >= rule_count; });
   while (rules_.size() > rule_count) {
     ids_.erase(rules_.back().name);
     rules_.pop_back();

@@ -49,6 +49,9 @@ class RuleBook {
   // Defines a rule by its text, in which every rule that it names is used.
   void DefineText(RuleId rule, std::string text);
   Expression Shared(SharedRule rule);
+  // The rule that was remembered for `key`, an object that outlives the book; null: none.
+  const RuleId* Remembered(const void* key) const;
+  void Remember(const void* key, RuleId rule) { remembered_.emplace(key, rule); }
 
   // Returns whether a finite text exists for `rule`. REQUIRES: every rule is defined.
   bool IsProductive(RuleId rule);
@@ -86,6 +89,7 @@ class RuleBook {
   std::size_t text_bytes_max_;
   std::vector<Rule> rules_;
   std::unordered_map<std::string, RuleId> ids_;
+  std::unordered_map<const void*, RuleId> remembered_;
   std::unordered_map<std::string, std::uint32_t> numbers_;  // the last one given to a hint
 };
 

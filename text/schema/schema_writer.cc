@@ -132,9 +132,19 @@ Result<Expression> SchemaWriter::WriteString(const Alternative& one, const std::
   constraint.length_min = one.string.length_min;
   constraint.length_max = one.string.length_max;
   if (constraint.length_max && *constraint.length_max < constraint.length_min) return Nothing();
+  // A format alone is the same rule everywhere.
+  const bool is_format = one.string.formats.size() == 1 && one.string.patterns.empty() &&
+                         constraint.length_min == 0 && !constraint.length_max;
+  const RegexNode* const format = is_format ? one.string.formats[0] : nullptr;
+  const RuleId* const known = is_format ? book_.Remembered(format) : nullptr;
+  if (known != nullptr) return Reference(*known);
   Result<Expression> text = StringOf(constraint, hint, book_, TextLimits());
   if (!text) return Fail(text.error().code, one.pointer, ": ", text.error().message);
-  return text;
+  if (!is_format) return text;
+  const RuleId rule = book_.Declare("format");
+  book_.Define(rule, *std::move(text));
+  book_.Remember(format, rule);
+  return Reference(rule);
 }
 
 // "[", items with commas between them, "]".

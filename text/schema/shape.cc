@@ -12,9 +12,12 @@ Shape AnyShape() {
 }
 
 bool IsAny(const Shape& shape) {
-  return shape.size() == kTypeCount && std::ranges::all_of(shape, [](const Alternative& one) {
-           return one.is_unlimited() && one.is_written();
-         });
+  std::size_t kinds = 0;  // a bit for each kind that is allowed completely
+  for (const Alternative& one : shape) {
+    if (!one.is_unlimited() || !one.is_written()) return false;
+    kinds |= std::size_t{1} << static_cast<std::size_t>(one.kind);
+  }
+  return kinds == (std::size_t{1} << kTypeCount) - 1;
 }
 
 NodeSet Union(const NodeSet& a, const NodeSet& b) {

@@ -63,6 +63,20 @@ TEST(SchemaBuilderTest, EqualRulesAreWrittenOnce) {
   EXPECT_EQ(count, 1u) << *grammar;
 }
 
+TEST(SchemaBuilderTest, AFormatIsOneRuleAlsoAfterAFailedSchema) {
+  SchemaGrammarBuilder builder;
+  EXPECT_FALSE(builder.AddSchema(
+      "a", Parsed(R"({"properties": {"x": {"format": "date"}, "y": {"if": {}, "then": {}}}})")));
+  ASSERT_TRUE(builder.AddSchema("a", Parsed(R"({"format": "date"})")));
+  ASSERT_TRUE(builder.AddSchema("b", Parsed(R"({"items": {"format": "date"}})")));
+  const std::string grammar = builder.Finish().value();
+  EXPECT_EQ(grammar.find("02-29"), grammar.rfind("02-29")) << grammar;
+  auto checker = GbnfChecker::Create(grammar);
+  ASSERT_TRUE(checker.has_value()) << grammar << checker.error().message;
+  EXPECT_TRUE(checker->Accepts("b", R"(["2024-02-29"])"));
+  EXPECT_FALSE(checker->Accepts("b", R"(["2023-02-29"])"));
+}
+
 TEST(SchemaBuilderTest, TheGrammarOfAnObjectIsPlain) {
   EXPECT_EQ(
       SchemaGrammar(

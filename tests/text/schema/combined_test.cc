@@ -71,6 +71,15 @@ TEST(SchemaCombinedTest, AnyOfIsAUnionWithTheSiblingKeywords) {
               {"null", "[null,[]]"}, {"1", "[1]"});
 }
 
+TEST(SchemaCombinedTest, AnyOfThatNamesSixTypesTwiceIsNotAnyValue) {
+  ExpectTexts(R"({"anyOf": [{"type": ["null", "boolean"]}, {"type": "boolean"},
+               {"type": ["string", "array"]}, {"type": "null"}]})",
+              {"null", "true", "[]"}, {"{}", "1"});
+  ExpectTexts(R"({"anyOf": [{"type": ["null", "boolean", "number", "string", "array", "object"]},
+               {"type": "null"}]})",
+              {"{}", "1"}, {});
+}
+
 TEST(SchemaCombinedTest, OneOfAcceptsWhatExactlyOneBranchAccepts) {
   ExpectTexts(R"({"oneOf": [{"type": "string"}, {"type": "null"}]})", {"\"a\"", "null"}, {"1"});
   ExpectTexts(R"({"oneOf": [{"enum": [1, 2]}, {"enum": [2, 3]}]})", {"1", "3"}, {"2"});
