@@ -5,6 +5,7 @@
 // order; the arguments of a complete call are a JSON object (control characters and all else that
 // JsonScanner checks); a text of n bytes yields at most kGrowthMax * n bytes. Seeds:
 // make_tool_calls_corpus DIRECTORY.
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>

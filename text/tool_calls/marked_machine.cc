@@ -7,6 +7,7 @@
 // reader refuses a byte, the marker (if no call has begun since) is text, and the held bytes are
 // read once more as text, where they may contain another marker. A marker that failed is not
 // tried again, so each failure consumes at least its marker.
+#include <algorithm>
 #include <deque>
 
 #include "text/tool_calls/answer_machine.h"
@@ -15,6 +16,9 @@
 namespace kvd {
 namespace {
 
+// Of bytes that are read once more after a call has failed. Bytes in front of them are text without
+// a search for markers, so that the work for each byte is bounded.
+constexpr std::size_t kReadAgainBytesMax = 512;
 // Of white space that is held back because a call may follow; longer white space is content.
 constexpr std::size_t kSpaceBytesMax = 4096;
 
@@ -44,7 +48,7 @@ class MarkedMachine : public AnswerParser::Machine {
     }
     const std::string rest = std::move(hold_);
     hold_.clear();
-    for (const char c : rest) mode_ == Mode::kReasoning ? Reason(c) : Content(c);
+    AddText(rest);
     if (mode_ != Mode::kReasoning && !after_call_ && !skips_space_) FlushSpace();
   }
 
@@ -204,10 +208,16 @@ class MarkedMachine : public AnswerParser::Machine {
     const std::string rest = std::move(held_);
     held_.clear();
     BreakCall();
-    if (!has_begun_) {
-      for (const char c : marker_.text) mode_ == Mode::kReasoning ? Reason(c) : Content(c);
-    }
-    pending_.insert(pending_.begin(), rest.begin(), rest.end());
+    if (!has_begun_) AddText(marker_.text);
+    const std::size_t text_bytes = rest.size() - std::min(rest.size(), kReadAgainBytesMax);
+    AddText(std::string_view(rest).substr(0, text_bytes));
+    pending_.insert(pending_.begin(), rest.begin() + static_cast<std::ptrdiff_t>(text_bytes),
+                    rest.end());
+  }
+
+  // Adds text that contains no marker.
+  void AddText(std::string_view text) {
+    for (const char c : text) mode_ == Mode::kReasoning ? Reason(c) : Content(c);
   }
 
   ToolFormat format_;

@@ -1,4 +1,5 @@
 // Texts between markers, and after the last marker the arguments as a JSON object.
+#include <algorithm>
 #include <optional>
 
 #include "text/tool_calls/call_reader.h"

@@ -73,7 +73,7 @@ constexpr Sign kSigns[] = {
     {ToolFormat::kQwen3Coder, "<function=", "<parameter="},
     {ToolFormat::kFunctionary, "<function=", "</function>"},
     {ToolFormat::kApriel, "<tool_calls>["},
-    {ToolFormat::kHermes, "<tool_call>"},
+    {ToolFormat::kHermes, "<tool_call>", "\"arguments"},
     {ToolFormat::kLlama3, "<|python_tag|>"},
     {ToolFormat::kLlama3, "\"parameters\": dictionary of argument name"},
 };

@@ -183,6 +183,22 @@ TEST(AnswerParserTest, ACallWithoutANameIsContentBeyondTheHeldBytes) {
   EXPECT_EQ(parsed.content, text);
 }
 
+// Without a bound on the bytes that are read again, each marker would be tried with all text after
+// it.
+TEST(AnswerParserTest, MarkersInsideOfHeldTextAreNotAllTried) {
+  std::string values = "<tool_call>{\"a\": [0";
+  for (int i = 0; i < 20'000; ++i) values += ", \"<tool_call>{\", \"b\"";
+  const ParsedAnswer in_strings = ParseAnswer(ToolFormat::kHermes, {}, values);
+  EXPECT_TRUE(in_strings.calls.empty());
+  EXPECT_EQ(in_strings.content, values);
+
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += "<function=f><parameter=a>1";
+  const ParsedAnswer nested = ParseAnswer(ToolFormat::kQwen3Coder, {}, text);
+  EXPECT_LT(nested.calls.size(), 100u);
+  EXPECT_GT(nested.content.size(), text.size() / 2);
+}
+
 TEST(AnswerParserTest, NestingBeyondTheLimitEndsTheArguments) {
   const std::string text = "[TOOL_CALLS]f[ARGS]{\"a\": " + std::string(200, '[');
   const ParsedAnswer parsed = ParseAnswer(ToolFormat::kMistral, {}, text);

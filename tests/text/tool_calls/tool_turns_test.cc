@@ -7,10 +7,13 @@
 // difference.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 
 #include "tests/text/tool_calls/answer_cases.h"
 #include "tests/text/tool_calls/call_texts.h"
