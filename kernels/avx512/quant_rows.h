@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "kernels/avx512/quads.h"
-#include "kernels/lanes/dot_tile.h"
+#include "kernels/lanes/weights_ahead.h"
 
 namespace kvd::kernels::avx512 {
 
@@ -132,14 +132,15 @@ void QuantRows(const MatmulArgs& args) {
   // are prefetched all at once.
   constexpr bool kAskBetweenRows = kQuads > 1;
   const std::size_t asked_per_row = kOuts * Q::kBytes / Q::kGroups / args.row_count + 1;
+  WeightsAhead ahead(static_cast<const std::uint8_t*>(args.weights) + args.first_out * row_bytes,
+                     row_bytes, kOuts);
   V sums[kNarrowQuantRowsMax][kQuads];
   for (std::size_t out = args.first_out; out < args.last_out; out += kOuts) {
     WeightRows weights[kQuads];
     StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
       weights[g.value] = WeightRows::Of(args.weights, row_bytes, out + 4 * g.value, args.last_out);
     });
-    const std::uint8_t* ahead = weights[0].at[0] + kPrefetchedBytes;
-    const std::uint8_t* wanted = ahead;
+    ahead.MoveTo(weights[0].at[0]);
     for (std::size_t r = 0; r < args.row_count; ++r) {
       for (V& sum : sums[r]) sum = Lanes::Zero();
     }
@@ -148,10 +149,7 @@ void QuantRows(const MatmulArgs& args) {
       const auto blocks = static_cast<Lanes::Mask>(0x1111u * ((1u << count) - 1u));
       const std::uint8_t* x = rows;
       for (std::size_t r = 0; r < args.row_count; ++r, x += stride) {
-        if constexpr (kAskBetweenRows) {
-          wanted += asked_per_row;
-          for (; ahead < wanted; ahead += 64) __builtin_prefetch(ahead);
-        }
+        if constexpr (kAskBetweenRows) ahead.Advance(asked_per_row);
         RowProducts<Q, kQuads>{x, padded, b}.template Add<partial.value>(quads, blocks, sums[r]);
       }
     };
@@ -159,10 +157,7 @@ void QuantRows(const MatmulArgs& args) {
     for (; b + 4 * Q::kGroups <= block_count; b += 4 * Q::kGroups) {
       typename Q::State states[kQuads];
       StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
-        if constexpr (!kAskBetweenRows) {
-          PrefetchBlock<4 * Q::kBytes>(ahead);
-          ahead += 4 * Q::kBytes;
-        }
+        if constexpr (!kAskBetweenRows) ahead.Advance(4 * Q::kBytes);
         states[g.value] = Q::Open(weights[g.value]);
       });
       StaticFor<Q::kGroups>([&](auto group) KVD_INLINE_LAMBDA {

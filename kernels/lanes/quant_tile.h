@@ -5,8 +5,8 @@
 // the order of the lanes.
 #pragma once
 
-#include "kernels/lanes/dot_tile.h"
 #include "kernels/lanes/quant_rows.h"
+#include "kernels/lanes/weights_ahead.h"
 
 namespace kvd::kernels {
 
@@ -33,10 +33,10 @@ KVD_ALWAYS_INLINE void AddQuad(const typename Isa::Quad& quad, const QuantizedRo
   });
 }
 
-// y[r][0..4) = QuantDot(x[r], weight row o, n).
+// y[r][0..4) = QuantDot(x[r], weight row o, n). ahead: null if the weights are in a cache.
 template <class Isa, class Q, int kRows>
-KVD_ALWAYS_INLINE void QuantTile(WeightRows weights, const std::uint8_t* ahead,
-                                 const QuantizedRow* x, std::size_t n, float (*y)[4]) {
+KVD_ALWAYS_INLINE void QuantTile(WeightRows weights, WeightsAhead* ahead, const QuantizedRow* x,
+                                 std::size_t n, float (*y)[4]) {
   using L = typename Isa::Lanes;
   typename L::V sums[kRows];
   StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA { sums[r.value] = L::Zero(); });
@@ -44,8 +44,7 @@ KVD_ALWAYS_INLINE void QuantTile(WeightRows weights, const std::uint8_t* ahead,
   const std::size_t block_count = n / kQuantizedBlock;
   std::size_t b = 0;
   for (; b + 4 * Q::kGroups <= block_count; b += 4 * Q::kGroups) {
-    PrefetchBlock<4 * Q::kBytes>(ahead);
-    ahead += 4 * Q::kBytes;
+    if (ahead != nullptr) ahead->Advance(4 * Q::kBytes);
     const typename Q::State state = Q::Open(weights);
     StaticFor<Q::kGroups>([&](auto group) KVD_INLINE_LAMBDA {
       Q::template Group<group.value>(state, weights, &quad);
@@ -65,9 +64,10 @@ KVD_ALWAYS_INLINE void QuantTile(WeightRows weights, const std::uint8_t* ahead,
                        KVD_INLINE_LAMBDA { Isa::Sums::StoreJoined(sums[r.value], y[r.value]); });
 }
 
-// Multiplies kRows rows, starting at `row`, by the outputs [first, last).
+// Multiplies kRows rows, starting at `row`, by the outputs [first, last). ahead: as QuantTile.
 template <class Isa, class Q, int kRows>
-void QuantRows(const MatmulArgs& args, std::size_t row, std::size_t first, std::size_t last) {
+void QuantRows(const MatmulArgs& args, std::size_t row, std::size_t first, std::size_t last,
+               WeightsAhead* ahead) {
   const std::size_t n = args.in_features, row_bytes = QuadRowBytes<Q>(n);
   QuantizedRow x[kRows];
   StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
@@ -76,7 +76,8 @@ void QuantRows(const MatmulArgs& args, std::size_t row, std::size_t first, std::
   for (std::size_t out = first; out < last; out += 4) {
     float y[kRows][4];
     const WeightRows rows = WeightRows::Of(args.weights, row_bytes, out, last);
-    QuantTile<Isa, Q, kRows>(rows, rows.at[0] + kPrefetchedBytes, x, n, y);
+    if (ahead != nullptr) ahead->MoveTo(rows.at[0]);
+    QuantTile<Isa, Q, kRows>(rows, ahead, x, n, y);
     StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
       float* to = args.y[row + r.value] + out;
       if (last - out >= 4) {
@@ -96,6 +97,9 @@ void NarrowQuantMatmul(const MatmulArgs& args) {
   constexpr std::size_t kTileRows = Isa::kQuantTileRows;
   const std::size_t tile_count = (args.row_count + kTileRows - 1) / kTileRows;
   const std::size_t outs_at_once = tile_count == 1 ? args.last_out - args.first_out : 4;
+  const std::size_t row_bytes = QuadRowBytes<Q>(args.in_features);
+  WeightsAhead ahead(static_cast<const std::uint8_t*>(args.weights) + args.first_out * row_bytes,
+                     row_bytes, 4);
   for (std::size_t out = args.first_out; out < args.last_out; out += outs_at_once) {
     const std::size_t left = args.last_out - out;
     const std::size_t last = out + (left < outs_at_once ? left : outs_at_once);
@@ -104,7 +108,8 @@ void NarrowQuantMatmul(const MatmulArgs& args) {
       const std::size_t rows = args.row_count * (t + 1) / tile_count - row;
       StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
         constexpr int kRows = decltype(r)::value + 1;
-        if (rows == kRows) QuantRows<Isa, Q, kRows>(args, row, out, last);
+        WeightsAhead* const first_tile = t == 0 ? &ahead : nullptr;
+        if (rows == kRows) QuantRows<Isa, Q, kRows>(args, row, out, last, first_tile);
       });
     }
   }
