@@ -169,6 +169,7 @@ Result<std::uint32_t> Sequences::CopyRange(SequenceHandle source, SequenceHandle
   NoteEdit(store_, transaction,
            {.index = to.index, .kind = layout::kEditCopied, .of = from.record, .cells = copy.cells},
            &record);
+  record.flags |= from.record->flags & layout::kSequenceEphemeral;
   transaction.Put(to.index, record, Change::kEdited);
   transaction.Answer(destination, copied_count);
   KVD_CHECK_OK(transaction.Commit());

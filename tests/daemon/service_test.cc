@@ -249,7 +249,7 @@ TEST_F(ServiceTest, WhatASessionLeavesBehindGoesButPublishedOnesStay) {
   service_.SessionClosed(client_.session()->id());
   EXPECT_FALSE(engine_.memory().sequences().Query(mine));
   EXPECT_TRUE(engine_.memory().sequences().Query(siblings));
-  EXPECT_TRUE(engine_.memory().snapshots().Find("stays"));
+  EXPECT_TRUE(engine_.memory().snapshots().Find("stays", OwnerOf(kOwn)));
 }
 
 TEST_F(ServiceTest, AStrangersSequencesAreLimited) {
