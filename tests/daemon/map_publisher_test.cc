@@ -1,13 +1,12 @@
 #include "daemon/map_publisher.h"
 
-#include "daemon/owner_of_uid.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstring>
 
 #include "daemon/asio_loop.h"
+#include "daemon/owner_of_uid.h"
 #include "shm/map_reader.h"
 #include "tests/daemon/support/fake_engine.h"
 

@@ -352,35 +352,25 @@ TEST_F(ServerSessionsTest, ConnectionsOfATenantAreLimitedLikeThoseOfAnotherUid) 
 
 // ------------------------------------------------------- sessions that outlive their processes
 
-// Forks a child that waits until the returned socket is closed.
-struct Child {
-  pid_t pid = 0;
-  int end = -1;
-};
-Child StartChild() {
-  int ready[2];
-  EXPECT_EQ(::pipe(ready), 0);
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    ::close(ready[1]);
-    char byte = 0;
-    (void)!::read(ready[0], &byte, 1);
-    ::_exit(0);
+// Forks a child that waits until End is called.
+pid_t StartChild() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
   }
-  ::close(ready[0]);
-  return {pid, ready[1]};
+  return child;
 }
-void End(const Child& child) {
-  ::close(child.end);
-  ASSERT_EQ(::waitpid(child.pid, nullptr, 0), child.pid);
+void End(pid_t child) {
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 TEST_F(ServerSessionsTest, ASessionThatOutlivesItsProcessWaitsForAnotherOne) {
-  const Child child = StartChild();
-  const Child brief = StartChild();
+  const pid_t child = StartChild();
+  const pid_t brief = StartChild();
   Start(milliseconds(2000));
-  Greeted outliving = Hello(kOwn, {}, child.pid, kFirst, 1000);
-  Greeted ordinary = Hello(kOwn, {}, brief.pid);
+  Greeted outliving = Hello(kOwn, {}, child, kFirst, 1000);
+  Greeted ordinary = Hello(kOwn, {}, brief);
   ASSERT_EQ(outliving.code(), Code::kOk);
   const SequenceHandle sequence = *engine_.memory().sequences().Create(
       {.id = OwnerOf(kOwn, kFirst), .session = static_cast<SessionId>(outliving.welcome.session)});
@@ -399,9 +389,9 @@ TEST_F(ServerSessionsTest, ASessionThatOutlivesItsProcessWaitsForAnotherOne) {
 }
 
 TEST_F(ServerSessionsTest, ASessionThatOutlivesItsProcessSurvivesARestart) {
-  const Child child = StartChild();
+  const pid_t child = StartChild();
   Start();
-  const Greeted outliving = Hello(kOwn, {}, child.pid, kFirst, 1000);
+  const Greeted outliving = Hello(kOwn, {}, child, kFirst, 1000);
   ASSERT_EQ(outliving.code(), Code::kOk);
   server_.reset();
   End(child);
