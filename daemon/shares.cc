@@ -83,8 +83,13 @@ Result<std::shared_ptr<OwnerAccount>> Shares::AdmitTenant(std::uint32_t uid,
     const auto known = tenants_.find(owner);
     return known != tenants_.end() && known->second.id != tenant;
   };
-  std::shared_ptr<OwnerAccount> account = AccountOf(owner, tenant);
-  if (account->tenant() == tenant && !is_another()) return account;
+  {
+    const MutexLock lock(mutex_);
+    std::shared_ptr<OwnerAccount> account = AccountLocked(owner);
+    TenantId& known = accounts_[owner].tenant;
+    if (known == kTenantZero) known = tenant;
+    if (known == tenant && !is_another()) return account;
+  }
   return Fail(Code::kConflict,
               "hello.tenant: another tenant has the number of this tenant; "
               "choose other bytes");
@@ -101,7 +106,7 @@ void Shares::SetTenants(Tenants tenants) {
   }
   const MutexLock lock(mutex_);
   for (const auto& [owner, known] : accounts_) {
-    if (const auto account = known.lock(); account != nullptr) SetLimitsOf(*account);
+    if (const auto account = known.account.lock(); account != nullptr) SetLimitsOf(*account);
   }
 }
 
@@ -115,10 +120,10 @@ std::vector<Shares::TenantState> Shares::ListTenants() const {
   }
   const MutexLock lock(mutex_);
   for (const auto& [owner, known] : accounts_) {
-    std::shared_ptr<const OwnerAccount> account = known.lock();
-    if (account == nullptr || !IsTenant(owner)) continue;
-    TenantState& state = states[account->tenant()];
-    state.tenant.id = account->tenant();
+    std::shared_ptr<const OwnerAccount> account = known.account.lock();
+    if (account == nullptr || known.tenant == kTenantZero) continue;
+    TenantState& state = states[known.tenant];
+    state.tenant.id = known.tenant;
     state.tenant.limits = LimitsFor(owner);
     state.owner = owner;
     state.account = std::move(account);
@@ -128,16 +133,21 @@ std::vector<Shares::TenantState> Shares::ListTenants() const {
   return listed;
 }
 
-std::shared_ptr<OwnerAccount> Shares::AccountOf(OwnerId owner, const TenantId& tenant) {
+std::shared_ptr<OwnerAccount> Shares::AccountOf(OwnerId owner) {
   const MutexLock lock(mutex_);
-  std::erase_if(accounts_,
-                [owner](const auto& one) { return one.first != owner && one.second.expired(); });
-  std::weak_ptr<OwnerAccount>& known = accounts_[owner];
-  std::shared_ptr<OwnerAccount> account = known.lock();
+  return AccountLocked(owner);
+}
+
+std::shared_ptr<OwnerAccount> Shares::AccountLocked(OwnerId owner) {
+  std::erase_if(accounts_, [owner](const auto& one) {
+    return one.first != owner && one.second.account.expired();
+  });
+  KnownOwner& known = accounts_[owner];
+  std::shared_ptr<OwnerAccount> account = known.account.lock();
   if (account == nullptr) {
-    account = std::make_shared<OwnerAccount>(owner, tenant);
+    account = std::make_shared<OwnerAccount>(owner);
     SetLimitsOf(*account);
-    known = account;
+    known = {.account = account, .tenant = {}};
   }
   return account;
 }
@@ -168,7 +178,7 @@ std::map<OwnerId, std::uint64_t> Shares::ListHeld(Resource resource) const {
   std::map<OwnerId, std::uint64_t> all;
   const MutexLock lock(mutex_);
   for (const auto& [owner, known] : accounts_) {
-    const std::shared_ptr<OwnerAccount> account = known.lock();
+    const std::shared_ptr<OwnerAccount> account = known.account.lock();
     if (account != nullptr && account->held(resource) > 0) all[owner] = account->held(resource);
   }
   return all;

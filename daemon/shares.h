@@ -53,14 +53,11 @@ using ResourceNumbers = std::array<std::uint64_t, kResourceCount>;
 // An OwnerAccount holds the amounts of the resources that one owner holds, and the owner's limits.
 class OwnerAccount {
  public:
-  // `tenant`: the tenant of the owner; kTenantZero: the owner is a uid.
-  explicit OwnerAccount(OwnerId owner, const TenantId& tenant = kTenantZero)
-      : owner_(owner), tenant_(tenant) {}
+  explicit OwnerAccount(OwnerId owner) : owner_(owner) {}
   OwnerAccount(const OwnerAccount&) = delete;
   OwnerAccount& operator=(const OwnerAccount&) = delete;
 
   OwnerId owner() const { return owner_; }
-  const TenantId& tenant() const { return tenant_; }
   std::uint64_t limit(Resource resource) const {
     return limits_[Index(resource)].load(std::memory_order_relaxed);
   }
@@ -81,7 +78,6 @@ class OwnerAccount {
   }
 
   const OwnerId owner_;
-  const TenantId tenant_;
   std::array<std::atomic<std::uint64_t>, kResourceCount> limits_ = {};
   std::atomic<std::uint32_t> weight_ = 1;
   std::array<std::atomic<std::uint64_t>, kResourceCount> held_ = {};
@@ -155,7 +151,7 @@ class Shares : public ShareRules {
     return is_own(owner) || owner == OwnerOf(tenant_uid_);
   }
 
-  std::shared_ptr<OwnerAccount> AccountOf(OwnerId owner) { return AccountOf(owner, kTenantZero); }
+  std::shared_ptr<OwnerAccount> AccountOf(OwnerId owner);
   // Returns the account of a tenant of the uid; of the uid itself for kTenantZero. Errors:
   // kPermission (a tenant, and the uid is not the tenants' uid), kConflict (a connected
   // tenant, or a tenant of the file, has the same owner's number).
@@ -188,7 +184,14 @@ class Shares : public ShareRules {
   // Whether the owner is limited only by the pool: the daemon's own uid and the tenants' uid.
   bool HasPool(OwnerId owner) const { return is_own(owner) || owner == OwnerOf(tenant_uid_); }
   UidLimits LimitsFor(OwnerId owner) const;
-  std::shared_ptr<OwnerAccount> AccountOf(OwnerId owner, const TenantId& tenant);
+  struct KnownOwner {
+    std::weak_ptr<OwnerAccount> account;
+    // The tenant of the owner; kTenantZero: a uid, or a tenant that has not connected since the
+    // daemon's start.
+    TenantId tenant{};
+  };
+  // Returns the owner's account, and makes it if there is none.
+  std::shared_ptr<OwnerAccount> AccountLocked(OwnerId owner) KVD_REQUIRES(mutex_);
   void SetLimitsOf(OwnerAccount& account) const;
   // Returns the owner's part of `total`, at least 1.
   std::uint64_t PartOf(OwnerId owner, std::uint64_t total) const;
@@ -201,7 +204,7 @@ class Shares : public ShareRules {
   std::map<OwnerId, Tenant> tenants_ KVD_GUARDED_BY(tenants_mutex_);  // the tenants of the file
   UidLimits tenant_defaults_ KVD_GUARDED_BY(tenants_mutex_);
   mutable Mutex mutex_;
-  std::map<OwnerId, std::weak_ptr<OwnerAccount>> accounts_ KVD_GUARDED_BY(mutex_);
+  std::map<OwnerId, KnownOwner> accounts_ KVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace kvd

@@ -118,12 +118,16 @@ TEST_F(ServiceLifeTest, NothingOfAnEphemeralSequenceIsReusedOrRetained) {
   (void)client_.All();
   ASSERT_EQ(Cells(secret), 40u);
   EXPECT_TRUE(Info(secret).owner.life.is_ephemeral);
-  const std::uint64_t computed = engine_.counters().tokens_computed;
   const SequenceHandle second = Create(client_);
   ASSERT_EQ(CallTokens(client_, Make(Verb::kDecode, second), prompt).code, Code::kOk);
   RunDry();
   (void)client_.All();
-  EXPECT_EQ(engine_.counters().tokens_computed - computed, 40u) << "the prompt took no cells";
+  EXPECT_EQ(memory().sequences().QueryUse(second)->shared_cells, 0u) << "the prompt took no cells";
+  const SequenceHandle third = Create(client_);
+  ASSERT_EQ(CallTokens(client_, Make(Verb::kDecode, third), prompt).code, Code::kOk);
+  RunDry();
+  (void)client_.All();
+  EXPECT_GT(memory().sequences().QueryUse(third)->shared_cells, 0u) << "of an ordinary sequence";
   // A fork and a copy of an ephemeral sequence are ephemeral.
   wire::Submission fork = Make(Verb::kFork, secret);
   fork.p0 = -1;

@@ -146,8 +146,6 @@ TEST_F(TenantsTest, LimitsOfTheFileHoldAndSighupReadsThemAgain) {
   const auto fourth = first.Create();
   EXPECT_EQ(CodeOf(fourth), Code::kNoSpace);
   EXPECT_THAT(fourth.error().message, HasSubstr("sequences"));
-  EXPECT_TRUE(As(kSecond).Fork(As(kSecond).Create().value(), -1, 1).error().code == Code::kNotFound)
-      << "a sequence ends with its session";
   const auto wait_for = [&](const char* line) { return test::LogShows(*daemon_, line); };
   WriteFile(*folder_, "[01000000000000000000000000000000]\nsequences = 0\n");
   ASSERT_EQ(::kill(daemon_->pid(), SIGHUP), 0);
