@@ -17,6 +17,9 @@ Status CheckRange(PosRange range) {
 }
 
 std::uint16_t ForceFlag(Force force) { return FlagIf(force == Force::kYes, wire::kFlagForce); }
+std::uint16_t EphemeralFlag(const SequenceLifetime& life) {
+  return FlagIf(life.is_ephemeral, wire::kFlagEphemeral);
+}
 
 std::span<const std::byte> BytesOf(std::string_view text) { return std::as_bytes(std::span(text)); }
 
@@ -165,6 +168,16 @@ Result<std::uint64_t> Client::DropRetained(Force force) const {
   return reply.count;
 }
 
+Status Client::SetLife(SequenceHandle sequence, const SequenceLifetime& life, Force force) const {
+  return CallForNothing(wire::SetLifeArgs{sequence, life.ttl_seconds}, {},
+                        static_cast<std::uint16_t>(ForceFlag(force) | EphemeralFlag(life)));
+}
+
+Result<std::vector<wire::TenantEntry>> Client::Tenants() const {
+  KVD_TRY(auto reply, Call(wire::TenantsArgs{}));
+  return std::move(reply.entries);
+}
+
 Result<std::vector<wire::SequenceEntry>> Client::List() const {
   KVD_TRY(auto reply, Call(wire::ListArgs{}));
   return std::move(reply.entries);
@@ -176,7 +189,8 @@ Result<std::vector<Snapshot>> Client::Snapshots() const {
   for (const wire::SnapshotEntry& entry : reply.entries) {
     snapshots.push_back({std::string(entry.name, ::strnlen(entry.name, sizeof entry.name)),
                          static_cast<SequenceHandle>(entry.sequence), entry.owner_uid,
-                         entry.is_public != 0, entry.cell_count, entry.age_ms});
+                         entry.is_public != 0, entry.cell_count, entry.age_ms,
+                         entry.expires_in_seconds});
   }
   return snapshots;
 }
@@ -191,8 +205,11 @@ Result<Sequence> Client::AttachSnapshot(std::string_view name, ForkInfo* info) c
   return Sequence(*this, handle);
 }
 
-Result<SequenceHandle> Client::Create(std::uint64_t cache_salt) const {
-  KVD_TRY(const auto reply, Call(wire::CreateArgs{.cache_salt = cache_salt}));
+Result<SequenceHandle> Client::Create(std::uint64_t cache_salt,
+                                      const SequenceLifetime& life) const {
+  KVD_TRY(const auto reply,
+          Call(wire::CreateArgs{.cache_salt = cache_salt, .ttl_seconds = life.ttl_seconds}, {},
+               EphemeralFlag(life)));
   return reply.sequence;
 }
 
@@ -204,9 +221,13 @@ Result<SequenceHandle> Client::Attach(std::string_view name, ForkInfo* info) con
 }
 
 Result<std::vector<SequenceHandle>> Client::Fork(SequenceHandle source, std::int32_t cell_count,
-                                                 std::uint32_t count, ForkInfo* info) const {
-  KVD_TRY(auto reply, Call(wire::ForkArgs{
-                          .sequence = source, .cells = CellsOrAll(cell_count), .count = count}));
+                                                 std::uint32_t count, ForkInfo* info,
+                                                 const SequenceLifetime& life) const {
+  KVD_TRY(auto reply, Call(wire::ForkArgs{.sequence = source,
+                                          .cells = CellsOrAll(cell_count),
+                                          .count = count,
+                                          .ttl_seconds = life.ttl_seconds},
+                           {}, EphemeralFlag(life)));
   KVD_CHECK_OK(CheckForkCount(reply, count));
   if (info != nullptr) {
     *info = {.engine_ns = reply.nanoseconds,
@@ -368,9 +389,10 @@ Result<EncodedText> Client::Encode(SequenceHandle sequence, std::span<const Toke
 }
 
 Result<SequenceHandle> Client::Publish(SequenceHandle sequence, std::string_view name,
-                                       std::uint16_t flags) const {
+                                       std::uint16_t flags, const SequenceLifetime& life) const {
   const auto payload = BytesOf(name);
-  KVD_TRY(const auto reply, Call(wire::PublishArgs{sequence}, PayloadOf(payload), flags));
+  KVD_TRY(const auto reply, Call(wire::PublishArgs{sequence, life.ttl_seconds}, PayloadOf(payload),
+                                 static_cast<std::uint16_t>(flags | EphemeralFlag(life))));
   return reply.sequence;
 }
 

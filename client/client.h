@@ -112,6 +112,9 @@ class Client {
   Result<wire::ProfileReply> Profile() const;
   // Returns the state of the prompt cache on disk; is_on is 0 if the daemon has no prompt cache.
   Result<wire::CacheReply> CacheInfo() const;
+  // Returns the tenants with their limits and the amounts that they hold. Error: kPermission (the
+  // caller is neither of the tenants' uid nor of the daemon's, or is a tenant).
+  Result<std::vector<wire::TenantEntry>> Tenants() const;
   // Returns the sequences and the snapshots that this user may see.
   Result<std::vector<wire::SequenceEntry>> List() const;
   Result<std::vector<Snapshot>> Snapshots() const;
@@ -133,12 +136,14 @@ class Client {
   // kBusy (a request computes on the sequence).
   //
   // cache_salt: the salt of the new sequence's namespace; 0: the session's salt.
-  Result<SequenceHandle> Create(std::uint64_t cache_salt = 0) const;
+  Result<SequenceHandle> Create(std::uint64_t cache_salt = 0,
+                                const SequenceLifetime& life = {}) const;
   Result<SequenceHandle> Attach(std::string_view name, ForkInfo* info = nullptr) const;
   // Creates `count` forks (1..kForksMax), each with the first `cell_count` cells (negative: all) of
   // the source.
   Result<std::vector<SequenceHandle>> Fork(SequenceHandle source, std::int32_t cell_count,
-                                           std::uint32_t count, ForkInfo* info = nullptr) const;
+                                           std::uint32_t count, ForkInfo* info = nullptr,
+                                           const SequenceLifetime& life = {}) const;
   Status Drop(SequenceHandle sequence, Force force = Force::kNo) const;
   // Submits the drop and does not wait for the answer.
   void DropLater(SequenceHandle sequence) const;
@@ -154,6 +159,10 @@ class Client {
   Result<bool> Retain(SequenceHandle sequence, Force force = Force::kNo) const;
   // Pins or unpins the sequence. A pinned sequence is never evicted.
   Status Pin(SequenceHandle sequence, bool is_pinned, Force force = Force::kNo) const;
+  // Sets the time after which the sequence expires; life.is_ephemeral makes it ephemeral, and an
+  // ephemeral sequence stays so. Error: kInvalidArgument (a retained sequence and is_ephemeral).
+  Status SetLife(SequenceHandle sequence, const SequenceLifetime& life,
+                 Force force = Force::kNo) const;
   // Drops this user's retained sequences; with Force::kYes also pinned ones. Returns their number.
   Result<std::uint64_t> DropRetained(Force force = Force::kNo) const;
   // Drops all sequences of this session except `sequence`.
@@ -209,7 +218,7 @@ class Client {
   // flags: kFlagPublic, kFlagForce (replace an existing snapshot). Errors: kExists,
   // kInvalidArgument (name), kNoSpace.
   Result<SequenceHandle> Publish(SequenceHandle sequence, std::string_view name,
-                                 std::uint16_t flags = 0) const;
+                                 std::uint16_t flags = 0, const SequenceLifetime& life = {}) const;
   Status Unpublish(std::string_view name, Force force = Force::kNo) const;
 
   // ------------------------------------------------------------------------------ saved states

@@ -65,6 +65,8 @@ Result<wire::Hello> HelloOf(const ConnectOptions& options) {
                 (options.shares_prefixes ? 0u : std::uint32_t{wire::kHelloNoPrefix}) |
                 (options.reconnect_timeout.count() > 0 ? std::uint32_t{wire::kHelloReturns} : 0u);
   hello.cache_salt = options.cache_salt;
+  std::ranges::copy(options.tenant, hello.tenant);
+  hello.outlive_seconds = options.outlive_seconds;
   hello.submission_entries = options.submission_entries;
   hello.completion_entries = options.completion_entries;
   hello.request_arena_bytes = options.request_arena_bytes;

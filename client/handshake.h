@@ -31,6 +31,14 @@ struct ConnectOptions {
   bool shares_prefixes = true;  // false: prompts reuse no prefix of other sequences
   // Salt of the session: prompts reuse only sequences with the same salt.
   std::uint64_t cache_salt = 0;
+  // The tenant of the process's uid to which the session belongs; all zero: the uid itself. The
+  // daemon accepts tenants only from the uid of its flag --tenant-uid.
+  std::array<std::uint8_t, 16> tenant{};
+  // Seconds for which the daemon keeps the session, and continues its requests, after the
+  // connection is lost without a goodbye, also if this process ends; at most
+  // wire::kOutliveSecondsMax. Another process resumes the session with session_token. 0: the
+  // session ends with this process.
+  std::uint32_t outlive_seconds = 0;
   // Limit of all attempts together; negative: no limit.
   std::chrono::milliseconds connect_timeout{10'000};
   std::chrono::milliseconds call_timeout{-1};  // limit of each call; negative: no limit

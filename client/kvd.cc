@@ -25,6 +25,7 @@ constexpr bool IsSame(std::uint32_t wire_flag, std::uint32_t our_flag) {
 static_assert(IsSame(wire::kFlagForce, KVD_FORCE) && IsSame(wire::kFlagPublic, KVD_PUBLIC) &&
               IsSame(wire::kFlagAddSpecial, KVD_ADD_SPECIAL) &&
               IsSame(wire::kFlagParseSpecial, KVD_PARSE_SPECIAL) &&
+              IsSame(wire::kFlagEphemeral, KVD_EPHEMERAL) &&
               IsSame(wire::kFlagSpecial, KVD_SPECIAL));
 std::string TextOrEmpty(const char* text) { return text == nullptr ? "" : text; }
 
@@ -52,6 +53,9 @@ Result<ConnectOptions> OptionsFrom(const kvd_connect_options* theirs) {
   }
   options.shares_prefixes = ours.no_prefix == 0;
   options.cache_salt = ours.cache_salt;
+  std::ranges::copy(ours.tenant, options.tenant.begin());
+  std::ranges::copy(ours.session_token, options.session_token.begin());
+  options.outlive_seconds = ours.outlive_seconds;
   return options;
 }
 
@@ -119,9 +123,10 @@ int kvd_session(kvd_client* client, kvd_session_info* info) {
     KVD_CHECK_OK(NotNull(client, "client"));
     KVD_CHECK_OK(NotNull(info, "info"));
     const SessionInfo& session = client->client.session();
-    return WriteSized(kvd_session_info{0, session.session, session.pool_cells, session.vocab_size,
-                                       session.daemon_pid},
-                      info);
+    kvd_session_info ours{
+        0, session.session, session.pool_cells, session.vocab_size, session.daemon_pid, {}};
+    std::ranges::copy(session.session_token, ours.session_token);
+    return WriteSized(ours, info);
   });
 }
 

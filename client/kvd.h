@@ -130,7 +130,16 @@ typedef struct kvd_connect_options {
   uint64_t cache_salt;
   /* How long the library tries to restore a lost connection; 0: not at all; default 10,000. */
   int32_t reconnect_timeout_ms;
-  uint32_t reserved; /* 0 */
+  /* Seconds for which the daemon keeps the session, and continues its requests, after the
+   * connection is lost without kvd_close, also if this process has ended; at most 604,800. Another
+   * process resumes the session with session_token. Default 0: the session ends with this
+   * process. */
+  uint32_t outlive_seconds;
+  /* The tenant to which the session belongs; all zero (default): the uid itself. The daemon accepts
+   * tenants only from the uid of its flag --tenant-uid. */
+  uint8_t tenant[16];
+  /* The token of the session to resume (kvd_session_info); all zero (default): a new session. */
+  uint8_t session_token[16];
 } kvd_connect_options;
 /* Sets all members of *options to their defaults. `size`: sizeof *options. */
 void kvd_connect_options_init(kvd_connect_options* options, size_t size);
@@ -155,6 +164,8 @@ typedef struct kvd_session_info {
   uint64_t pool_cells;
   uint32_t vocab_size; /* number of floats in one row of logits */
   uint32_t daemon_pid;
+  /* With this token another process may resume the session; all zero: it cannot be resumed. */
+  uint8_t session_token[16];
 } kvd_session_info;
 /* Returns the values that the daemon sent when the session was opened. kvd_session makes no
  * request. */
@@ -287,7 +298,8 @@ enum kvd_flags {
   KVD_PARSE_SPECIAL = 8,
   KVD_SPECIAL = 16,       /* kvd_detokenize, kvd_read_text: the text shows special tokens */
   KVD_ADD_ASSISTANT = 32, /* kvd_chat: the prompt ends with the header of the assistant's turn */
-  KVD_NORMALIZE = 128     /* kvd_embed: the rows are scaled to length 1 */
+  KVD_NORMALIZE = 128,    /* kvd_embed: the rows are scaled to length 1 */
+  KVD_EPHEMERAL = 512     /* kvd_sequence_life */
 };
 
 /* Creates an empty sequence. Errors: KVD_NO_SPACE (too many sequences). */
@@ -342,6 +354,14 @@ int kvd_sequence_retain_submit(kvd_client* client, kvd_sequence sequence, uint32
 int kvd_sequence_pin(kvd_client* client, kvd_sequence sequence, int is_pinned, uint32_t flags);
 int kvd_sequence_pin_submit(kvd_client* client, kvd_sequence sequence, int is_pinned,
                             uint32_t flags, kvd_request* request);
+/* Sets the seconds after which the daemon drops the sequence, at most 31,536,000; 0: it does not
+ * expire. flags: KVD_EPHEMERAL (no prompt reuses the sequence's cells, and the sequence is dropped
+ * when it is released; forks inherit this, and it cannot be undone), KVD_FORCE. Errors:
+ * KVD_INVALID_ARGUMENT (the range; KVD_EPHEMERAL for a retained sequence). */
+int kvd_sequence_life(kvd_client* client, kvd_sequence sequence, uint32_t ttl_seconds,
+                      uint32_t flags);
+int kvd_sequence_life_submit(kvd_client* client, kvd_sequence sequence, uint32_t ttl_seconds,
+                             uint32_t flags, kvd_request* request);
 /* Drops this user's retained sequences. `count` (may be null): the number of dropped sequences.
  * flags: KVD_FORCE (also drops pinned ones). */
 int kvd_drop_retained(kvd_client* client, uint32_t flags, uint64_t* count);

@@ -105,6 +105,17 @@ Status Pin(kvd_client* client, kvd_sequence sequence, int is_pinned, std::uint32
              kGiveNothing);
 }
 
+Status Life(kvd_client* client, kvd_sequence sequence, std::uint32_t ttl_seconds,
+            std::uint32_t flags, kvd_request* later) {
+  KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE | KVD_EPHEMERAL));
+  if (ttl_seconds > wire::kTtlSecondsMax) {
+    return Fail(Code::kInvalidArgument, "ttl_seconds: ", ttl_seconds, ", at most ",
+                wire::kTtlSecondsMax);
+  }
+  return Ask(client, later, wire::SetLifeArgs{HandleFrom(sequence), ttl_seconds}, {}, wire_flags,
+             kGiveNothing);
+}
+
 Status DropRetained(kvd_client* client, std::uint32_t flags, std::uint64_t* count,
                     kvd_request* later) {
   KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE));
@@ -242,6 +253,15 @@ int kvd_sequence_pin(kvd_client* client, kvd_sequence sequence, int is_pinned, u
 int kvd_sequence_pin_submit(kvd_client* client, kvd_sequence sequence, int is_pinned,
                             uint32_t flags, kvd_request* request) {
   return SubmitBody(request, [&] { return Pin(client, sequence, is_pinned, flags, request); });
+}
+
+int kvd_sequence_life(kvd_client* client, kvd_sequence sequence, uint32_t ttl_seconds,
+                      uint32_t flags) {
+  return CallBody([&] { return Life(client, sequence, ttl_seconds, flags, nullptr); });
+}
+int kvd_sequence_life_submit(kvd_client* client, kvd_sequence sequence, uint32_t ttl_seconds,
+                             uint32_t flags, kvd_request* request) {
+  return SubmitBody(request, [&] { return Life(client, sequence, ttl_seconds, flags, request); });
 }
 
 int kvd_drop_retained(kvd_client* client, uint32_t flags, uint64_t* count) {

@@ -29,6 +29,16 @@ struct TokenAt {
   Pos pos;
 };
 
+// How long a sequence stays, and whether other prompts may reuse its cells.
+struct SequenceLifetime {
+  // Seconds after which the daemon drops the sequence, at most wire::kTtlSecondsMax; 0: it does not
+  // expire.
+  std::uint32_t ttl_seconds = 0;
+  // True: no prompt reuses the sequence's cells, and the sequence is dropped when it is released.
+  // Forks of an ephemeral sequence are ephemeral.
+  bool is_ephemeral = false;
+};
+
 struct Snapshot {
   std::string name;
   SequenceHandle sequence = SequenceHandle::kNone;
@@ -36,6 +46,7 @@ struct Snapshot {
   bool is_public = false;
   std::uint32_t cell_count = 0;
   std::uint64_t age_ms = 0;
+  std::uint32_t expires_in_seconds = 0;  // 0: the snapshot does not expire
 };
 
 // The encoded text that a sequence's decoder attends to.

@@ -44,11 +44,12 @@ struct RequestOrigin {
 class ComputingRequest;
 class PromptLoad;
 struct OpeningState {
-  // The following members are set when the request is created: the namespace (uid and salt), and
+  // The following members are set when the request is created: the namespace (owner and salt), and
   // whether the prompt may take cells of other sequences (may_take). If may_take is false,
   // reuse.limit gives the reason.
-  std::uint32_t uid = 0;
+  OwnerId owner{};
   std::uint64_t salt = 0;
+  bool is_ephemeral = false;  // other prompts take no cells of the sequence
   bool may_take = false;
   PrefixReuse reuse{};  // the reused prefix: the cells that the prompt has taken so far
 

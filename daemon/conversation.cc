@@ -196,7 +196,7 @@ void Conversation::Queue(WorkCall work) {
   in_work_ = true;
   submissions_seen_ = 0;
   parts_.workers.Queue(
-      {.uid = session_->uid(), .session = session_->id()},
+      {.owner = session_->owner(), .session = session_->id()},
       static_cast<RequestId>(pending_->completion.request),
       [work = std::move(work), mailbox = mailbox_, &loop = parts_.loop](WorkControl& control) {
         loop.Post([reply = CallWith(control, work), abandoned = work.abandoned, mailbox]() mutable {

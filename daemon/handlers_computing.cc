@@ -13,7 +13,6 @@
 #include "daemon/encode_request.h"
 #include "daemon/generation_request.h"
 #include "daemon/grammar_worker.h"
-#include "daemon/owner_of_uid.h"
 #include "daemon/rank_request.h"
 #include "daemon/service.h"
 #include "daemon/session_tokens.h"
@@ -221,7 +220,7 @@ Status Service::BeginGrammar(const VerbRequest& request, const SequenceInfo& inf
   if (engine_.vocabulary().kind() == Vocabulary::Kind::kNone) {
     return Fail(Code::kNoTokenizer, "grammar: ", engine_.vocabulary().no_tokenizer_reason());
   }
-  GrammarWanted wanted{.owner = OwnerOf(request.caller.uid),
+  GrammarWanted wanted{.owner = request.caller.owner,
                        .account = request.session->account(),
                        .text = std::move(generate.grammar),
                        .hash = generate.grammar_hash,

@@ -2,7 +2,6 @@
 // prompt may take cells of other sequences.
 #include <algorithm>
 
-#include "daemon/owner_of_uid.h"
 #include "daemon/prompt_cache.h"
 #include "daemon/service.h"
 #include "engine/model/model_config.h"
@@ -46,7 +45,7 @@ Result<wire::DropRetainedReply> Service::Do(const Call<wire::DropRetainedArgs>& 
   wire::DropRetainedReply reply;
   for (bool is_complete = false; !is_complete;) {
     std::vector<SequenceHandle> meant;
-    for (const SequenceInfo& info : memory_.sequences().RetainedOf(OwnerOf(call.caller.uid))) {
+    for (const SequenceInfo& info : memory_.sequences().RetainedOf(call.caller.owner)) {
       if (IsEvictable(info.flags) || call.has(wire::kFlagForce)) meant.push_back(info.handle);
     }
     const bool is_one_portion = meant.size() <= kPortion && reply.count == 0;
@@ -74,7 +73,8 @@ Result<wire::DropRetainedReply> Service::Do(const Call<wire::DropRetainedArgs>& 
 OpeningState Service::OpeningFor(const VerbRequest& request, const SequenceInfo& info,
                                  bool wants_all_logits) const {
   OpeningState opening;
-  opening.uid = UidOf(info.owner.id);
+  opening.owner = info.owner.id;
+  opening.is_ephemeral = info.owner.life.is_ephemeral;
   opening.salt = info.owner.namespace_salt;
   opening.may_take = false;
   const bool is_on = prefixes_.is_shared && request.session->identity().shares_prefixes &&

@@ -43,13 +43,15 @@ Result<Outcome> Service::RemoveWithReplay(const Call<wire::RemoveRangeArgs>& cal
 Result<Outcome> Service::ForkWithReplay(const Call<wire::ForkArgs>& call) {
   const std::uint32_t cell_count = call.args.cells.value_or(call.sequence.cell_count);
   const std::size_t count = call.args.count;
-  const SequenceOwner owner = OwnerFor(call.caller);
+  SequenceOwner owner = OwnerFor(call.caller);
+  owner.life = LifeOf(call, call.args.ttl_seconds);
   SequenceHandle fork = SequenceHandle::kNone;
   // This commit makes the fork; a later commit removes the last cells of the fork. Before the
   // commit that removes the last cells, the request does not count as applied, and a retry drops
   // the fork.
   KVD_CHECK_OK(
       memory_.sequences().Fork(call.args.sequence, owner, {&fork, 1}, std::nullopt, call.part()));
+  NoteLife(owner.life);
   const auto undo = [&memory = memory_, fork] { (void)memory.sequences().Drop(fork); };
   const auto finish = [this, fork, owner, count, cell_count,
                        applied = call.applied()](const Rewind& rewind) -> Result<Reply> {

@@ -34,7 +34,7 @@ Result<Outcome> Service::SaveSequences(const VerbRequest& request, std::int64_t 
   if (!sequences && !request.is_again()) return std::unexpected(sequences.error());
   KVD_TRY(SavedStates* const store, FindStore());
   SavedStates::SaveCall call{.attempt = AttemptOf(request),
-                             .uid = request.caller.uid,
+                             .owner = request.caller.owner,
                              .account = request.session->account(),
                              .sequences = {},
                              .readable = {},
@@ -85,17 +85,17 @@ Result<Outcome> Service::Do(const Call<wire::LoadArgs>& call) {
 
 Result<Outcome> Service::Do(const Call<wire::SavedArgs>& call) {
   KVD_TRY(SavedStates* const store, FindStore());
-  return WorkCall{.call = [store, uid = call.caller.uid](WorkControl& work) {
-    return ReplyOf(store->List(uid, work));
+  return WorkCall{.call = [store, owner = call.caller.owner](WorkControl& work) {
+    return ReplyOf(store->List(owner, work));
   }};
 }
 
 Result<Outcome> Service::Do(const Call<wire::RemoveSavedArgs>& call) {
   KVD_TRY(SavedStates* const store, FindStore());
   KVD_TRY(std::string name, wire::ParseName(call.payload));
-  return WorkCall{.call = [store, uid = call.caller.uid, name = std::move(name),
+  return WorkCall{.call = [store, owner = call.caller.owner, name = std::move(name),
                            attempt = AttemptOf(call)](WorkControl&) {
-    return ReplyOf(store->Remove(uid, name, attempt));
+    return ReplyOf(store->Remove(owner, name, attempt));
   }};
 }
 

@@ -5,18 +5,19 @@
 #include <string>
 
 #include "base/clock.h"
-#include "daemon/owner_of_uid.h"
+#include "daemon/seconds_left.h"
 #include "daemon/service.h"
 
 namespace kvd {
 namespace {
 
 wire::SequenceEntry EntryOf(const SequenceInfo& info, const SequenceUse& use,
-                            std::uint32_t owner_pid, std::uint64_t now_ms) {
+                            std::uint32_t owner_uid, std::uint32_t owner_pid,
+                            std::uint64_t now_ms) {
   return wire::SequenceEntry{
       .handle = static_cast<std::uint64_t>(info.handle),
       .session = static_cast<std::uint64_t>(info.owner.session),
-      .owner_uid = UidOf(info.owner.id),
+      .owner_uid = owner_uid,
       .owner_pid = owner_pid,
       .flags = info.flags,
       .cell_count = info.cell_count,
@@ -25,7 +26,7 @@ wire::SequenceEntry EntryOf(const SequenceInfo& info, const SequenceUse& use,
       .delta_count = use.delta_count,
       .first_pos = info.first_pos.value,
       .next_pos = info.next_pos.value,
-      .reserved = 0,
+      .expires_in_seconds = SecondsLeft(info.owner.life.expires_unix_ms, now_ms),
       .age_ms = now_ms > info.created_unix_ms ? now_ms - info.created_unix_ms : 0};
 }
 
@@ -40,20 +41,25 @@ std::uint64_t NanosecondsSince(std::chrono::steady_clock::time_point before) {
 Result<wire::CreateReply> Service::Do(const Call<wire::CreateArgs>& call) {
   SequenceOwner owner = OwnerFor(call.caller);
   if (call.args.cache_salt != 0) owner.namespace_salt = call.args.cache_salt;
+  owner.life = LifeOf(call, call.args.ttl_seconds);
   KVD_TRY(const SequenceHandle made, memory_.sequences().Create(owner, call.applied()));
+  NoteLife(owner.life);
   return wire::CreateReply{.sequence = made};
 }
 
 Result<Outcome> Service::Do(const Call<wire::ForkArgs>& call) {
   const wire::ForkArgs& args = call.args;
   std::vector<SequenceHandle> forks(args.count, SequenceHandle::kNone);
+  SequenceOwner owner = OwnerFor(call.caller);
+  owner.life = LifeOf(call, args.ttl_seconds);
   const auto before = std::chrono::steady_clock::now();
-  const Status forked = memory_.sequences().Fork(args.sequence, OwnerFor(call.caller), forks,
-                                                 args.cells, call.applied());
+  const Status forked =
+      memory_.sequences().Fork(args.sequence, owner, forks, args.cells, call.applied());
   if (!forked && forked.error().code == Code::kNeedsReplay) return ForkWithReplay(call);
   KVD_CHECK_OK(forked);
   const std::uint64_t nanoseconds = NanosecondsSince(before);
-  if (UidOf(call.sequence.owner.id) == call.caller.uid) samplers_.Inherit(args.sequence, forks);
+  NoteLife(owner.life);
+  if (call.sequence.owner.id == call.caller.owner) samplers_.Inherit(args.sequence, forks);
   return MakeReply(wire::ForkReply{.first = forks.front(),
                                    .nanoseconds = nanoseconds,
                                    .cells = args.cells.value_or(call.sequence.cell_count),
@@ -125,7 +131,8 @@ Result<wire::QueryReply> Service::Do(const Call<wire::QueryArgs>& call) {
   KVD_TRY(const SequenceUse use, memory_.sequences().QueryUse(info.handle));
   return wire::QueryReply{
       .sequence = info.handle,
-      .entry = EntryOf(info, use, surroundings_.pid_of_session(info.owner.session), NowUnixMs())};
+      .entry = EntryOf(info, use, shares_.UidOf(info.owner.id),
+                       surroundings_.pid_of_session(info.owner.session), NowUnixMs())};
 }
 
 // Counting a sequence's shared cells visits all of the sequence's extents, so a worker counts the
@@ -140,14 +147,15 @@ Result<Outcome> Service::Do(const Call<wire::ListArgs>& call) {
     if (AccessOf(call.caller, info) == SequenceAccess::kNone) continue;
     listed.push_back({info, surroundings_.pid_of_session(info.owner.session)});
   }
-  return WorkCall{.call = [&memory = memory_, listed = std::move(listed)](WorkControl& work) {
+  return WorkCall{.call = [&memory = memory_, &shares = shares_,
+                           listed = std::move(listed)](WorkControl& work) {
     const std::uint64_t now_ms = NowUnixMs();
     wire::ListReply<wire::SequenceEntry> reply;
     for (const auto& [info, owner_pid] : listed) {
       if (const Status wanted = work.Continue(); !wanted) return ErrorReply(wanted.error());
       const Result<SequenceUse> use = memory.sequences().QueryUse(info.handle);
       if (!use) continue;  // the sequence was dropped in the meantime
-      reply.entries.push_back(EntryOf(info, *use, owner_pid, now_ms));
+      reply.entries.push_back(EntryOf(info, *use, shares.UidOf(info.owner.id), owner_pid, now_ms));
     }
     return MakeReply(std::move(reply));
   }};

@@ -1,6 +1,7 @@
-// Snapshots: published, named, immutable sequences. All uids share one space of names. If a caller
-// may not see a snapshot, the verbs answer as if the snapshot did not exist, except that the caller
-// cannot publish another snapshot under that name.
+// Snapshots: published, named, immutable sequences. Each owner has a space of names for its own
+// snapshots; the names of public snapshots also form one space for all owners. A name means the
+// caller's own snapshot, or else the public one. If a caller may not see a snapshot, the verbs
+// answer as if the snapshot did not exist.
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -9,6 +10,7 @@
 #include "base/text.h"
 #include "daemon/log.h"
 #include "daemon/owner_of_uid.h"
+#include "daemon/seconds_left.h"
 #include "daemon/service.h"
 #include "shm/payload_codec.h"
 
@@ -19,8 +21,8 @@ std::unexpected<Error> FailNoSnapshot(const std::string& name) {
   return Fail(Code::kNotFound, "snapshot ", Quoted(name), ": no such snapshot");
 }
 
-bool IsVisible(const SnapshotInfo& snapshot, std::uint32_t uid) {
-  return snapshot.is_public || UidOf(snapshot.owner) == uid;
+bool IsVisible(const SnapshotInfo& snapshot, OwnerId owner) {
+  return snapshot.is_public || snapshot.owner == owner;
 }
 
 }  // namespace
@@ -29,32 +31,34 @@ Result<wire::PublishReply> Service::Do(const Call<wire::PublishArgs>& call) {
   KVD_TRY(const std::string name, wire::ParseName(call.payload));
   const SequenceInfo& info = call.sequence;
   const bool replace = call.has(wire::kFlagForce);
-  const Result<SnapshotInfo> known = memory_.snapshots().Find(name);
-  if (known && (UidOf(known->owner) != call.caller.uid || !replace)) {
-    const bool is_own = UidOf(known->owner) == call.caller.uid;
-    return Fail(Code::kExists, "snapshot ", Quoted(name),
-                (is_own ? ": exists; the force flag replaces it" : ": the name is taken"));
+  const Result<SnapshotInfo> known = memory_.snapshots().Find(name, call.caller.owner);
+  if (known && known->owner == call.caller.owner && !replace) {
+    return Fail(Code::kExists, "snapshot ", Quoted(name), ": exists; the force flag replaces it");
   }
+  SequenceOwner owner = OwnerFor(call.caller);
+  owner.life = LifeOf(call, call.args.ttl_seconds);
   KVD_TRY(const SequenceHandle published,
-          memory_.snapshots().Publish(info.handle, OwnerFor(call.caller), name,
-                                      call.has(wire::kFlagPublic), replace, call.applied()));
-  if (UidOf(info.owner.id) == call.caller.uid) samplers_.Inherit(info.handle, {&published, 1});
+          memory_.snapshots().Publish(info.handle, owner, name, call.has(wire::kFlagPublic),
+                                      replace, call.applied()));
+  NoteLife(owner.life);
+  if (info.owner.id == call.caller.owner) samplers_.Inherit(info.handle, {&published, 1});
   Log(LogLevel::kInfo, "publish",
-      Concat("name=", name, " cells=", info.cell_count,
-             " session=", static_cast<std::uint64_t>(call.caller.session), " uid=", call.caller.uid,
+      Concat("name=", name, " cells=", info.cell_count, " session=",
+             static_cast<std::uint64_t>(call.caller.session), " ", OwnerText(call.caller.owner),
              (call.has(wire::kFlagPublic) ? " public=1" : " public=0")));
   return wire::PublishReply{.sequence = published, .cells = info.cell_count};
 }
 
 Result<wire::NoReply> Service::Do(const Call<wire::UnpublishArgs>& call) {
   KVD_TRY(const std::string name, wire::ParseName(call.payload));
-  const Result<SnapshotInfo> snapshot = memory_.snapshots().Find(name);
-  if (!snapshot || !IsVisible(*snapshot, call.caller.uid)) return FailNoSnapshot(name);
-  if (UidOf(snapshot->owner) != call.caller.uid) {
-    return Fail(Code::kPermission, "snapshot ", Quoted(name), ": belongs to uid ",
-                UidOf(snapshot->owner));
+  const Result<SnapshotInfo> snapshot = memory_.snapshots().Find(name, call.caller.owner);
+  if (!snapshot) return FailNoSnapshot(name);
+  if (snapshot->owner != call.caller.owner) {
+    return Fail(Code::kPermission, "snapshot ", Quoted(name), ": belongs to ",
+                (IsTenant(snapshot->owner) ? "another tenant of uid " : "uid "),
+                shares_.UidOf(snapshot->owner));
   }
-  KVD_CHECK_OK(memory_.snapshots().Unpublish(name, call.applied()));
+  KVD_CHECK_OK(memory_.snapshots().Unpublish(name, call.caller.owner, call.applied()));
   Log(LogLevel::kInfo, "unpublish",
       Concat("name=", name, " session=", static_cast<std::uint64_t>(call.caller.session)));
   return wire::NoReply{};
@@ -62,15 +66,15 @@ Result<wire::NoReply> Service::Do(const Call<wire::UnpublishArgs>& call) {
 
 Result<wire::ForkedReply> Service::Do(const Call<wire::AttachArgs>& call) {
   KVD_TRY(const std::string name, wire::ParseName(call.payload));
-  const Result<SnapshotInfo> snapshot = memory_.snapshots().Find(name);
-  if (!snapshot || !IsVisible(*snapshot, call.caller.uid)) return FailNoSnapshot(name);
+  const Result<SnapshotInfo> snapshot = memory_.snapshots().Find(name, call.caller.owner);
+  if (!snapshot) return FailNoSnapshot(name);
   KVD_TRY(const SequenceInfo info, memory_.sequences().Query(snapshot->sequence));
   SequenceHandle forked = SequenceHandle::kNone;
   const auto before = std::chrono::steady_clock::now();
   KVD_CHECK_OK(memory_.sequences().Fork(snapshot->sequence, OwnerFor(call.caller),
                                         std::span(&forked, 1), std::nullopt, call.applied()));
   const auto after = std::chrono::steady_clock::now();
-  if (UidOf(info.owner.id) == call.caller.uid) samplers_.Inherit(info.handle, {&forked, 1});
+  if (info.owner.id == call.caller.owner) samplers_.Inherit(info.handle, {&forked, 1});
   const auto spent = std::chrono::duration_cast<std::chrono::nanoseconds>(after - before);
   return wire::ForkedReply{.sequence = forked,
                            .nanoseconds = static_cast<std::uint64_t>(spent.count()),
@@ -81,15 +85,16 @@ Result<wire::ListReply<wire::SnapshotEntry>> Service::Do(const Call<wire::Snapsh
   const std::uint64_t now_ms = NowUnixMs();
   wire::ListReply<wire::SnapshotEntry> reply;
   for (const SnapshotInfo& snapshot : memory_.snapshots().List()) {
-    if (!IsVisible(snapshot, call.caller.uid)) continue;
+    if (!IsVisible(snapshot, call.caller.owner)) continue;
     const Result<SequenceInfo> info = memory_.sequences().Query(snapshot.sequence);
     wire::SnapshotEntry entry{};
     std::memcpy(entry.name, snapshot.name.data(),
                 std::min(snapshot.name.size(), sizeof entry.name - 1));
     entry.sequence = static_cast<std::uint64_t>(snapshot.sequence);
-    entry.owner_uid = UidOf(snapshot.owner);
+    entry.owner_uid = shares_.UidOf(snapshot.owner);
     entry.is_public = snapshot.is_public ? 1 : 0;
     entry.cell_count = info ? info->cell_count : 0;
+    if (info) entry.expires_in_seconds = SecondsLeft(info->owner.life.expires_unix_ms, now_ms);
     entry.age_ms = now_ms > snapshot.published_unix_ms ? now_ms - snapshot.published_unix_ms : 0;
     reply.entries.push_back(entry);
   }

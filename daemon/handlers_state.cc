@@ -20,7 +20,7 @@
 namespace kvd {
 namespace {
 
-// The largest export or upload of a uid other than the daemon's own, in bytes. The limit of the
+// The largest export or upload of an owner other than the daemon's own uid, in bytes. The limit of the
 // daemon's own uid is the size of a state with all cells of the pool.
 constexpr std::uint64_t kOthersBytesMax = 64ull << 20;
 // Upper bounds of the bytes of a state that are not rows: kHeaderBytesMax per state and
@@ -145,7 +145,7 @@ Result<Outcome> Service::Do(const Call<wire::ExportStateArgs>& call) {
   }
   // The size of the export is checked before any state is read, because a request may name the same
   // handle many times.
-  const std::uint64_t bytes_max = StateBytesMax(call.caller.uid);
+  const std::uint64_t bytes_max = StateBytesMax(call.caller.owner);
   std::uint64_t cells = 0;
   for (const SequenceHandle handle : handles) {
     KVD_TRY(const SequenceInfo info,
@@ -154,16 +154,16 @@ Result<Outcome> Service::Do(const Call<wire::ExportStateArgs>& call) {
   }
   KVD_CHECK_OK(CheckBytes("export", cells * kCellBytesMin, bytes_max));
   return WorkCall{.call = [&engine = engine_, handles = std::move(handles), wanted, bytes_max,
-                           reader = OwnerOf(call.caller.uid),
+                           reader = call.caller.owner,
                            account = call.session->account()](WorkControl& work) {
     return ReplyOf(Export(engine, handles, reader, wanted, bytes_max, account, work));
   }};
 }
 
-std::uint64_t Service::StateBytesMax(std::uint32_t uid) const {
+std::uint64_t Service::StateBytesMax(OwnerId owner) const {
   const std::uint64_t pool_cells =
       std::uint64_t{memory_.Usage().total_blocks} * layout::kBlockCells;
-  return BytesMax(engine_, pool_cells, shares_.is_own(OwnerOf(uid)));
+  return BytesMax(engine_, pool_cells, shares_.is_own(owner));
 }
 
 Result<wire::UploadStateReply> Service::Do(const Call<wire::UploadStateArgs>& call) {
@@ -180,7 +180,7 @@ Result<wire::UploadStateReply> Service::Do(const Call<wire::UploadStateArgs>& ca
                 " bytes were received");
   }
   const std::uint64_t bytes = offset + piece_bytes;
-  Status kept = CheckBytes("upload", bytes, StateBytesMax(call.caller.uid));
+  Status kept = CheckBytes("upload", bytes, StateBytesMax(call.caller.owner));
   if (kept) {
     StateUpload& upload =
         known != uploads_.end()

@@ -127,6 +127,11 @@ Result<StateDirectory> OpenState(const DaemonOptions& options) {
   return StateDirectory::OpenDefault(options.name, kNeededBytes);
 }
 
+std::string DirectoryOf(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
 // Returns the paths that the daemon opens by name after EnterSandbox. PathsOf creates missing
 // directories, because a Landlock rule needs an existing directory.
 SandboxPaths PathsOf(const DaemonOptions& options, const StateDirectory& state,
@@ -139,9 +144,11 @@ SandboxPaths PathsOf(const DaemonOptions& options, const StateDirectory& state,
     (void)::mkdir(directory->c_str(), 0700);
     paths.data.push_back(*directory);
   }
-  const std::size_t slash = socket_path.rfind('/');
-  paths.runtime.push_back(slash == std::string::npos ? "." : socket_path.substr(0, slash + 1));
+  paths.runtime.push_back(DirectoryOf(socket_path));
   if (!options.engine.model_path.empty()) paths.read_only = ModelPaths(options.engine.model_path);
+  // SIGHUP reads the tenants' file again, which may have been replaced by another file of the same
+  // name. A Landlock rule for the file itself would not apply to the new file.
+  if (options.tenants_path) paths.read_only.push_back(DirectoryOf(*options.tenants_path));
   return paths;
 }
 
@@ -248,6 +255,17 @@ Result<std::unique_ptr<Listener>> Listen(const DaemonOptions& options) {
   return Listener::Create(listening);
 }
 
+// Replaces the tenants' limits by those of the file. A file with an error changes nothing.
+void ReadTenantsAgain(const std::string& path, Shares& shares) {
+  Result<Tenants> tenants = ReadTenants(path, shares.other_limits());
+  if (!tenants) {
+    return Log(LogLevel::kError, "tenants_refused", Quoted(tenants.error().message));
+  }
+  const std::size_t count = tenants->by_id.size();
+  shares.SetTenants(std::move(*tenants));
+  Log(LogLevel::kInfo, "tenants_read", Concat("tenants=", count));
+}
+
 Status Serve(const DaemonOptions& options, int signals) {
   LogThread log_thread;
   KVD_TRY(StateDirectory state, OpenState(options));
@@ -274,7 +292,11 @@ Status Serve(const DaemonOptions& options, int signals) {
 
   Quotas quotas = options.quotas;
   quotas.prompt_cache_bytes = std::uint64_t{options.cache_mb} << 20;
-  Shares shares(quotas, OwnerOf(::geteuid()), options.admits_others());
+  Shares shares(quotas, OwnerOf(::geteuid()), options.admits_others(), options.tenant_uid);
+  if (options.tenants_path) {
+    KVD_TRY(Tenants tenants, ReadTenants(*options.tenants_path, quotas.others));
+    shares.SetTenants(std::move(tenants));
+  }
   AsioLoop loop;
   ThreadWorkers workers({.turns = options.workers});
   std::unique_ptr<SavedStates> saved_states;
@@ -332,6 +354,9 @@ Status Serve(const DaemonOptions& options, int signals) {
   const auto on_signal = loop.WatchReadable(signals, [&] {
     signalfd_siginfo info{};
     if (::read(signals, &info, sizeof info) != sizeof info) return;
+    if (info.ssi_signo == SIGHUP && options.tenants_path) {
+      return ReadTenantsAgain(*options.tenants_path, shares);
+    }
     Log(LogLevel::kInfo, "stopping", Concat("signal=", info.ssi_signo, " from_pid=", info.ssi_pid));
     loop.Stop();
   });

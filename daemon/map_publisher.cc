@@ -1,5 +1,5 @@
 // A pass has three stages. In the first stage the pass visits the sequences by index and marks
-// their cells in the views of the uids that may see the sequences. In the second stage the pass
+// their cells in the views of the owners that may see the sequences. In the second stage the pass
 // writes the block entries from the marks. In the third stage the pass writes sessions and totals;
 // a new pass number in the totals means that all other entries of the pass are written.
 #include "daemon/map_publisher.h"
@@ -8,8 +8,6 @@
 #include <bit>
 #include <cstring>
 #include <utility>
-
-#include "daemon/owner_of_uid.h"
 
 namespace kvd {
 namespace {
@@ -29,10 +27,9 @@ std::span<const std::uint64_t> WordsOf(const std::vector<T>& entries) {
 
 }  // namespace
 
-// A View is the map of one uid, and the entries that the pass in progress collects for this map.
+// A View is the map of one owner, and the entries that the pass in progress collects for this map.
 struct MapPublisher::View {
-  View(std::uint32_t viewer_uid, MapWriter made)
-      : uid(viewer_uid), writer(std::move(made)), marks(writer.geometry().block_count) {
+  explicit View(MapWriter made) : writer(std::move(made)), marks(writer.geometry().block_count) {
     sequences.resize(MapEntries(MapSection::kSequences));
     blocks.resize(MapEntries(MapSection::kBlocks));
   }
@@ -54,7 +51,6 @@ struct MapPublisher::View {
     block.used |= cells;
   }
 
-  const std::uint32_t uid;
   std::uint32_t watchers = 0;
   MapWriter writer;
   std::vector<Marks> marks;  // the Marks of each block, indexed by block
@@ -71,8 +67,7 @@ class MapPublisher::Stager final : public SequenceVisitor {
     layout::MapSequence entry{};
     entry.handle = static_cast<std::uint64_t>(info.handle);
     entry.session = static_cast<std::uint64_t>(info.owner.session);
-    const std::uint32_t owner_uid = UidOf(info.owner.id);
-    entry.owner_uid = owner_uid;
+    entry.owner_uid = publisher_.sources_.uid_of(info.owner.id);
     entry.flags = info.flags;
     entry.cell_count = info.cell_count;
     entry.shared_cells = shared_cells;
@@ -80,8 +75,8 @@ class MapPublisher::Stager final : public SequenceVisitor {
     entry.next_pos = info.next_pos.value;
     const ExtentView all{extents, info.cell_count};
     const std::uint32_t index = IndexOf(info.handle);
-    for (const auto& [uid, view] : publisher_.views_) {
-      if (uid != owner_uid && !info.is_public) continue;
+    for (const auto& [viewer, view] : publisher_.views_) {
+      if (viewer != info.owner.id && !info.is_public) continue;
       view->sequences[index % view->sequences.size()] = entry;
       for (std::size_t at = 0; at < extents.size(); ++at) view->Mark(index, all.RangeAt(at));
     }
@@ -101,11 +96,11 @@ MapPublisher::MapPublisher(IoLoop& loop, const Memory& memory, Sources sources)
 
 MapPublisher::~MapPublisher() = default;
 
-Result<int> MapPublisher::Watch(std::uint32_t uid) {
-  auto found = views_.find(uid);
+Result<int> MapPublisher::Watch(OwnerId owner) {
+  auto found = views_.find(owner);
   if (found == views_.end()) {
-    KVD_TRY(MapWriter writer, MapWriter::Create(geometry_, uid));
-    found = views_.emplace(uid, std::make_unique<View>(uid, std::move(writer))).first;
+    KVD_TRY(MapWriter writer, MapWriter::Create(geometry_, sources_.uid_of(owner)));
+    found = views_.emplace(owner, std::make_unique<View>(std::move(writer))).first;
     // A running pass has visited sequences without marking them in the new view, so the pass is
     // restarted.
     stage_ = Stage::kIdle;
@@ -116,8 +111,8 @@ Result<int> MapPublisher::Watch(std::uint32_t uid) {
   return found->second->writer.descriptor();
 }
 
-void MapPublisher::Unwatch(std::uint32_t uid) {
-  const auto found = views_.find(uid);
+void MapPublisher::Unwatch(OwnerId owner) {
+  const auto found = views_.find(owner);
   if (found == views_.end() || --found->second->watchers != 0) return;
   views_.erase(found);
   if (views_.empty()) {
@@ -175,7 +170,7 @@ bool MapPublisher::Begin() {
   if (!is_forced_ && commit_ == shown_commit_ && totals_ == shown_) return false;
   is_forced_ = false;
   spent_ = {};
-  for (const auto& [uid, view] : views_) {
+  for (const auto& [owner, view] : views_) {
     std::ranges::fill(view->marks, View::Marks{});
     std::ranges::fill(view->sequences, layout::MapSequence{});
   }
@@ -207,7 +202,7 @@ void MapPublisher::VisitSomeSequences() {
   Stager stager(*this);
   cursor_ = memory_.sequences().Visit(cursor_, shard_end, kExtentsAtOnce, stager);
   if (cursor_ < shard_end) return;
-  for (const auto& [uid, view] : views_) {
+  for (const auto& [owner, view] : views_) {
     view->writer.Write(MapSection::kSequences, shard, WordsOf(view->sequences));
     std::ranges::fill(view->sequences, layout::MapSequence{});
   }
@@ -218,7 +213,7 @@ void MapPublisher::VisitSomeSequences() {
 
 void MapPublisher::WriteBlocks() {
   const std::uint32_t first = cursor_ * MapEntries(MapSection::kBlocks);
-  for (const auto& [uid, view] : views_) {
+  for (const auto& [owner, view] : views_) {
     std::ranges::fill(view->blocks, layout::MapBlock{});
     const auto end = std::min<std::size_t>(first + view->blocks.size(), view->marks.size());
     for (std::size_t number = first; number < end; ++number) {
@@ -235,9 +230,9 @@ void MapPublisher::WriteBlocks() {
 }
 
 void MapPublisher::Finish() {
-  for (const auto& [uid, view] : views_) {
+  for (const auto& [owner, view] : views_) {
     view->sessions.clear();
-    sources_.sessions(uid, &view->sessions);
+    sources_.sessions(owner, &view->sessions);
     std::ranges::sort(view->sessions, {}, &layout::MapSession::session);
     view->sessions.resize(geometry_.ShardCount(MapSection::kSessions) *
                           MapEntries(MapSection::kSessions));
@@ -257,7 +252,7 @@ void MapPublisher::Finish() {
           .count());
   std::array<std::uint64_t, sizeof told / sizeof(std::uint64_t)> words;
   std::memcpy(words.data(), &told, sizeof told);
-  for (const auto& [uid, view] : views_) view->writer.Write(MapSection::kTotals, 0, words);
+  for (const auto& [owner, view] : views_) view->writer.Write(MapSection::kTotals, 0, words);
 }
 
 }  // namespace kvd

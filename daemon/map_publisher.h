@@ -1,10 +1,10 @@
-// MapPublisher: publishes the live maps (`map` segments), one map for each uid that has at least
-// one client that asked for its map.
+// MapPublisher: publishes the live maps (`map` segments), one map for each owner that has at
+// least one client that asked for its map.
 //
-// Owner: the server. Only the io thread uses a MapPublisher. The map of a uid lists only objects
-// that the uid may see: its own sequences and sessions, public snapshots, and the cells to which
-// these sequences refer. Apart from the objects that the uid may see, a map contains only totals
-// over all uids.
+// Owner: the server. Only the io thread uses a MapPublisher. The map of an owner lists only
+// objects that the owner may see: its own sequences and sessions, public snapshots, and the cells to which
+// these sequences refer. Apart from the objects that the owner may see, a map contains only
+// totals over all owners.
 //
 // While no client has asked for its map, no timer runs. If the memory and the totals have not
 // changed, a timer tick reads the totals and writes no map. If the memory or the totals have
@@ -42,8 +42,10 @@ class MapPublisher {
 
   struct Sources {
     std::function<MapCounters()> counters;
-    // Appends the sessions of `uid` to *sessions.
-    std::function<void(std::uint32_t uid, std::vector<layout::MapSession>*)> sessions;
+    // Appends the sessions of `owner` to *sessions.
+    std::function<void(OwnerId owner, std::vector<layout::MapSession>*)> sessions;
+    // Returns the uid of an owner, which the map shows.
+    std::function<std::uint32_t(OwnerId owner)> uid_of;
   };
 
   // The loop and the memory outlive the publisher.
@@ -52,12 +54,12 @@ class MapPublisher {
   MapPublisher(const MapPublisher&) = delete;
   MapPublisher& operator=(const MapPublisher&) = delete;
 
-  // Registers one more client of `uid`. Returns the map's descriptor, to be sent to the client; the
+  // Registers one more client of `owner`. Returns the map's descriptor, to be sent to the client; the
   // publisher keeps the ownership of the descriptor. Errors: those of MapWriter::Create.
-  Result<int> Watch(std::uint32_t uid);
-  // Unregisters one client of `uid`. The map of a uid is closed when its last client is
+  Result<int> Watch(OwnerId owner);
+  // Unregisters one client of `owner`. The map of an owner is closed when its last client is
   // unregistered.
-  void Unwatch(std::uint32_t uid);
+  void Unwatch(OwnerId owner);
 
   // For tests: runs a whole pass at once if the content has changed. In the daemon, a timer runs
   // each pass in slices.
@@ -80,7 +82,7 @@ class MapPublisher {
   IoLoop& loop_;
   const Memory& memory_;
   const Sources sources_;
-  std::map<std::uint32_t, std::unique_ptr<View>> views_;  // the views; the key is the uid
+  std::map<OwnerId, std::unique_ptr<View>> views_;
   std::unique_ptr<IoLoop::Handle> timer_;
   MapGeometry geometry_;
 

@@ -272,6 +272,13 @@ void DeclareFlags(FlagReader& flags, DaemonOptions& options) {
   flags.Text("--socket-group", "GROUP", &options.socket_group,
              "Group (name or number) whose members may connect in addition to the daemon's own "
              "user. Default: none.");
+  flags.Number("--tenant-uid", &options.tenant_uid, 0, 0xfffffffeu,
+               "User id (a number) whose clients may name a tenant for which they act. Each tenant "
+               "has its own sequences, names, saved states and limits. Default: the daemon's own. "
+               "Range: 0 to 4294967294.");
+  flags.Text("--tenants", "FILE", &options.tenants_path,
+             "File of the tenants' names and limits, which SIGHUP reads again. Default: none; each "
+             "tenant has the limits of another uid.");
   flags.Group("Steps and memory");
   flags.Number("--defrag-threshold", &options.defrag_threshold, 0, 100,
                "Start a defragmentation when more than this percentage of the used blocks is "

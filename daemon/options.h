@@ -39,6 +39,9 @@ struct DaemonOptions {
   // Uids that may connect in addition to the daemon's own uid.
   std::vector<std::uint32_t> allowed_uids;
   std::optional<std::string> socket_group;  // name of a group whose members may connect
+  // The uid whose clients may name a tenant; nullopt: the daemon's own uid.
+  std::optional<std::uint32_t> tenant_uid;
+  std::optional<std::string> tenants_path;  // file of the tenants' limits (daemon/tenants.h)
   // Part of the used blocks, in percent, that is waste when an automatic defragmentation begins; 0:
   // no automatic defragmentation.
   std::uint32_t defrag_threshold = 30;
@@ -61,7 +64,10 @@ struct DaemonOptions {
   // True: processes of the same uid may trace the daemon's process and read its files in /proc.
   bool allow_debug = false;
 
-  bool admits_others() const { return !allowed_uids.empty() || socket_group.has_value(); }
+  // Whether the daemon expects other owners than its own uid.
+  bool admits_others() const {
+    return !allowed_uids.empty() || socket_group.has_value() || tenant_uid || tenants_path;
+  }
 };
 
 // The text that --help or --version prints on standard output before the daemon exits with 0.

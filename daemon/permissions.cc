@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/text.h"
-#include "daemon/owner_of_uid.h"
 
 namespace kvd {
 
@@ -13,7 +12,7 @@ SequenceAccess AccessOf(const Caller& caller, const SequenceInfo& sequence) {
   // Published sequences are immutable for all callers, including their owner. Only kUnpublish
   // removes a published sequence, by its name.
   const bool published = (sequence.flags & layout::kSequencePublished) != 0;
-  if (UidOf(sequence.owner.id) != caller.uid) {
+  if (sequence.owner.id != caller.owner) {
     return published && sequence.is_public ? SequenceAccess::kRead : SequenceAccess::kNone;
   }
   if (published) return SequenceAccess::kRead;

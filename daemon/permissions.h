@@ -2,8 +2,8 @@
 //
 //                                   list, read, fork    change (edit, append, drop, publish)
 //   the owning session                    yes                  yes
-//   another session of the same uid       yes                  if retained, or with force
-//   another uid                           public snapshots     no
+//   another session of the same owner     yes                  if retained, or with force
+//   another owner                         public snapshots     no
 //
 // A published sequence is immutable for every caller. If the caller may not see a sequence, the
 // error is kNotFound with the same text as for a handle that never existed.
@@ -21,7 +21,7 @@ namespace kvd {
 
 struct Caller {
   SessionId session = SessionId::kNone;
-  std::uint32_t uid = 0;
+  OwnerId owner{};
   std::uint64_t salt = 0;  // salt of the namespace of the caller's sequences
 };
 

@@ -14,7 +14,8 @@ bool IsOpening(const ComputingRequest& request) {
 // Returns whether the request computes its prompt, or will compute the prompt as soon as the
 // scheduler gives the request a share of a step.
 bool MayLead(const ComputingRequest& request) {
-  return IsOpening(request) && !request.opening.is_stalled && !request.waits_for_room();
+  return IsOpening(request) && !request.opening.is_ephemeral && !request.opening.is_stalled &&
+         !request.waits_for_room();
 }
 
 std::size_t CommonTokens(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -65,7 +66,7 @@ bool PrefixSharing::BeginLoad(ComputingRequest& request) {
   if (opening.loads_begun == kLoadsMax) return false;
   std::size_t held = request.opening_done();
   if (opening.leader != nullptr) held = std::max(held, opening.common);
-  switch (cache_->Look(opening.uid, opening.salt, request.opening_prompt(),
+  switch (cache_->Look(opening.owner, opening.salt, request.opening_prompt(),
                        static_cast<std::uint32_t>(held), &opening.load)) {
     case PromptCache::Found::kNothing: return false;
     case PromptCache::Found::kNotWorthIt: opening.reuse.limit = PrefixLimit::kOnDisk; return false;
@@ -102,7 +103,8 @@ void PrefixSharing::ChooseLeader(ComputingRequest& request, Active earlier) {
   const std::span<const TokenId> prompt = request.opening_prompt();
   for (const auto& other : earlier) {
     const OpeningState& leading = other->opening;
-    if (!MayLead(*other) || leading.uid != opening.uid || leading.salt != opening.salt) continue;
+    if (!MayLead(*other) || leading.owner != opening.owner || leading.salt != opening.salt)
+      continue;
     const std::size_t common =
         CommonTokens(prompt.first(prompt.size() - 1), other->opening_prompt());
     if (common <= opening.common || other->opening_done() >= common) continue;

@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "daemon/log.h"
-#include "daemon/owner_of_uid.h"
 #include "daemon/permissions.h"
 
 namespace kvd {
@@ -79,6 +78,8 @@ void PromptCache::Spill(SequenceHandle handle) {
     // If a client has taken the sequence over, or the sequence is too short, the sequence is not
     // written.
     if (!IsEvictable(from.info().flags) || from.cell_count() < options_.tokens_min) return 0;
+    // The entries of the prompt cache do not expire.
+    if (from.info().owner.life.expires_unix_ms != 0) return 0;
     return store_->Write(from, &stops_);
   };
   const Result<std::uint64_t> written = write();
@@ -120,11 +121,11 @@ bool PromptCache::IsWorthIt(const StoredPrefix& prefix, std::uint32_t tokens) {
          static_cast<double>(tokens) / tokens_per_second;
 }
 
-PromptCache::Found PromptCache::Look(std::uint32_t uid, std::uint64_t salt,
+PromptCache::Found PromptCache::Look(OwnerId owner, std::uint64_t salt,
                                      std::span<const TokenId> prompt, std::uint32_t held,
                                      std::shared_ptr<PromptLoad>* load) {
   if (stops_.load(std::memory_order_relaxed)) return Found::kNothing;
-  std::optional<StoredPrefix> prefix = store_->Find(OwnerOf(uid), salt, prompt, held);
+  std::optional<StoredPrefix> prefix = store_->Find(owner, salt, prompt, held);
   if (!prefix) return Found::kNothing;
   {
     const MutexLock lock(mutex_);
@@ -141,7 +142,7 @@ PromptCache::Found PromptCache::Look(std::uint32_t uid, std::uint64_t salt,
     }
     *load = std::make_shared<PromptLoad>();
     (*load)->prefix_ = std::move(*prefix);
-    (*load)->owner_ = {.id = OwnerOf(uid), .namespace_salt = salt};
+    (*load)->owner_ = {.id = owner, .namespace_salt = salt};
     (*load)->prompt_.assign(prompt.begin(), prompt.end());
     loading_.emplace((*load)->prefix_.name, *load);
   }

@@ -93,8 +93,8 @@ class PromptCache {
   // the prompt, and begins to load the entry if loading is expected to be faster than computing.
   // Sometimes Look loads an entry although computing is expected to be faster, to measure the rate
   // of loading again.
-  Found Look(std::uint32_t uid, std::uint64_t salt, std::span<const TokenId> prompt,
-             std::uint32_t held, std::shared_ptr<PromptLoad>* load);
+  Found Look(OwnerId owner, std::uint64_t salt, std::span<const TokenId> prompt, std::uint32_t held,
+             std::shared_ptr<PromptLoad>* load);
   // Records that computing `tokens` prompt tokens took `time`.
   void NoteComputed(std::size_t tokens, std::chrono::nanoseconds time);
 

@@ -1,6 +1,7 @@
 // Quotas: the limits of each resource for one owner (daemon/shares.h; docs/security.md lists the
-// limits). `own` is for the daemon's own uid; `others` applies to each other uid separately. Flags
-// of the daemon set most of these limits.
+// limits). `own` is for the daemon's own uid and for the uid of the tenants; `others` applies to each
+// other uid separately, and to each tenant for which the tenants' file says nothing else
+// (daemon/tenants.h). Flags of the daemon set most of these limits.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 namespace kvd {
 
 inline constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
+inline constexpr std::uint32_t kWeightMax = 1000;
 
 struct UidLimits {
   std::uint32_t connections = 0;
@@ -24,6 +26,13 @@ struct UidLimits {
   // Bytes that the daemon holds for the owner's requests and answers in addition to the arenas:
   // copies of payloads in use, uploads, exports, and answers that wait to be sent.
   std::uint64_t held_bytes = 0;
+  // Slots of recurrent states, in addition to the limit that follows from pool_share.
+  std::uint64_t state_slots = kNoLimit;
+  // Sessions that outlive their processes: their number, and the longest time of each in seconds.
+  std::uint32_t outliving_sessions = 16;
+  std::uint32_t outlive_seconds = 3600;
+  // The tokens of steps are divided between owners in proportion to their weights, 1 to kWeightMax.
+  std::uint32_t weight = 1;
 };
 
 struct Quotas {
@@ -41,7 +50,9 @@ struct Quotas {
                 .result_arena_bytes = 4ull << 30,
                 .saved_bytes = kNoLimit,  // the bytes of saved states are limited only by the disk
                 .request_arena_bytes = 4ull << 30,
-                .held_bytes = 4ull << 30};
+                .held_bytes = 4ull << 30,
+                .outliving_sessions = 128,
+                .outlive_seconds = 604'800};
   UidLimits others{.connections = 8,
                    .sequences = 64,
                    .pool_share = 0.25,

@@ -69,6 +69,13 @@ Result<std::uint64_t> BytesIn(int folder) {
   return bytes;
 }
 
+std::string FolderName(OwnerId owner) {
+  if (!IsTenant(owner)) return std::to_string(static_cast<std::uint64_t>(owner));
+  std::string name = OwnerText(owner);
+  name.replace(name.find('='), 1, "-");
+  return name;
+}
+
 Status CheckName(const std::string& name) {
   if (IsName(name)) return {};
   return Fail(Code::kInvalidArgument, "name: ", Quoted(name),
@@ -102,15 +109,15 @@ Result<std::unique_ptr<SavedStates>> SavedStates::Open(const std::string& path, 
   return std::unique_ptr<SavedStates>(new SavedStates(std::move(directory), engine));
 }
 
-Result<UniqueFd> SavedStates::OpenFolder(std::uint32_t uid, bool creates) const {
-  const std::string name = std::to_string(uid);
+Result<UniqueFd> SavedStates::OpenFolder(OwnerId owner, bool creates) const {
+  const std::string name = FolderName(owner);
   if (creates && ::mkdirat(directory_.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
-    return FailErrno("making the folder of uid " + name);
+    return FailErrno("making the folder " + name);
   }
   UniqueFd folder = OpenBeneath(directory_.get(), name, O_RDONLY | O_DIRECTORY);
   if (folder) return folder;
-  if (errno == ENOENT) return Fail(Code::kNotFound, "uid ", name, " has no saved states");
-  return FailErrno("opening the folder of uid " + name);
+  if (errno == ENOENT) return Fail(Code::kNotFound, "no saved states: there is no folder ", name);
+  return FailErrno("opening the folder " + name);
 }
 
 Result<StateFileReader> SavedStates::OpenFile(int folder, const std::string& name) const {
@@ -199,7 +206,7 @@ Result<wire::SaveReply> SavedStates::Save(const SaveCall& call, WorkControl& wor
   if (writes) KVD_CHECK_OK(CheckName(call.name));
   KVD_TRY(const std::optional<AppliedReply> earlier, Earlier(call.attempt));
   if (writes && earlier && earlier->has_ended) {
-    KVD_TRY(const UniqueFd folder, OpenFolder(call.uid, true));
+    KVD_TRY(const UniqueFd folder, OpenFolder(call.owner, true));
     return SavedAlready(folder.get(), call.name);
   }
   KVD_CHECK_OK(call.readable);
@@ -208,7 +215,7 @@ Result<wire::SaveReply> SavedStates::Save(const SaveCall& call, WorkControl& wor
   std::uint64_t cells = 0;
   for (const SequenceHandle handle : call.sequences) {
     KVD_CHECK_OK(work.Continue());
-    KVD_TRY(SequenceExport opened, SequenceExport::Open(engine_, handle, OwnerOf(call.uid)));
+    KVD_TRY(SequenceExport opened, SequenceExport::Open(engine_, handle, call.owner));
     cells += opened.cell_count();
     exports.push_back(std::move(opened));
   }
@@ -218,7 +225,7 @@ Result<wire::SaveReply> SavedStates::Save(const SaveCall& call, WorkControl& wor
   for (const SequenceExport& opened : exports) {
     const SequenceInfo& info = opened.info();
     samplers.emplace_back();
-    if (call.samplers != nullptr && UidOf(info.owner.id) == call.uid) {
+    if (call.samplers != nullptr && info.owner.id == call.owner) {
       if (const auto kept = call.samplers->Find(info.handle)) {
         samplers.back() = EncodeSampler(*kept);
       }
@@ -229,7 +236,7 @@ Result<wire::SaveReply> SavedStates::Save(const SaveCall& call, WorkControl& wor
   const std::uint64_t unpacked_bytes = UnpackedFileBytes(sections);
   wire::SaveReply reply{.unpacked_bytes = unpacked_bytes, .cells = cells};
   if (!writes) return reply;
-  KVD_TRY(const UniqueFd folder, OpenFolder(call.uid, true));
+  KVD_TRY(const UniqueFd folder, OpenFolder(call.owner, true));
   (void)RemoveStaleTemporaries(folder.get());
   KVD_TRY(const Share share, TakeShare(call.account, folder.get(), unpacked_bytes));
   struct stat about{};
@@ -247,7 +254,7 @@ Result<wire::SaveReply> SavedStates::Save(const SaveCall& call, WorkControl& wor
   reply.file_bytes = report->file_bytes;
   Log(LogLevel::kInfo, "save",
       Concat("name=", call.name, " sequences=", call.sequences.size(), " cells=", cells,
-             " bytes=", report->file_bytes, " uid=", call.uid));
+             " bytes=", report->file_bytes, " ", OwnerText(call.owner)));
   return reply;
 }
 
@@ -255,7 +262,7 @@ Result<wire::LoadReply> SavedStates::Load(const SequenceOwner& owner, const std:
                                           KeptSamplers* samplers, const FileAttempt& attempt,
                                           WorkControl& work) {
   KVD_CHECK_OK(CheckName(name));
-  const Result<UniqueFd> folder = OpenFolder(UidOf(owner.id), false);
+  const Result<UniqueFd> folder = OpenFolder(owner.id, false);
   if (!folder && folder.error().code == Code::kNotFound) return NoSuchState(name);
   if (!folder) return std::unexpected(folder.error());
   const Result<StateFileReader> opened = OpenFile(folder->get(), name);
@@ -276,7 +283,7 @@ Result<wire::LoadReply> SavedStates::Load(const SequenceOwner& owner, const std:
                                              .complete = complete},
                                             file, work));
   Log(LogLevel::kInfo, "load",
-      Concat("name=", name, " sequences=", reply.count, " uid=", UidOf(owner.id)));
+      Concat("name=", name, " sequences=", reply.count, " ", OwnerText(owner.id)));
   return reply;
 }
 
@@ -312,9 +319,9 @@ wire::SavedEntry SavedStates::Describe(int folder, const std::string& name) cons
   return entry;
 }
 
-Result<wire::ListReply<wire::SavedEntry>> SavedStates::List(std::uint32_t uid, WorkControl& work) {
+Result<wire::ListReply<wire::SavedEntry>> SavedStates::List(OwnerId owner, WorkControl& work) {
   wire::ListReply<wire::SavedEntry> reply;
-  const Result<UniqueFd> folder = OpenFolder(uid, false);
+  const Result<UniqueFd> folder = OpenFolder(owner, false);
   if (!folder && folder.error().code == Code::kNotFound) return reply;
   if (!folder) return std::unexpected(folder.error());
   KVD_TRY(const std::vector<std::string> names, NamesIn(folder->get()));
@@ -325,10 +332,17 @@ Result<wire::ListReply<wire::SavedEntry>> SavedStates::List(std::uint32_t uid, W
   return reply;
 }
 
-Result<wire::NoReply> SavedStates::Remove(std::uint32_t uid, const std::string& name,
+Result<std::uint64_t> SavedStates::BytesOf(OwnerId owner) const {
+  const Result<UniqueFd> folder = OpenFolder(owner, false);
+  if (!folder && folder.error().code == Code::kNotFound) return 0;
+  if (!folder) return std::unexpected(folder.error());
+  return BytesIn(folder->get());
+}
+
+Result<wire::NoReply> SavedStates::Remove(OwnerId owner, const std::string& name,
                                           const FileAttempt& attempt) {
   KVD_CHECK_OK(CheckName(name));
-  const Result<UniqueFd> folder = OpenFolder(uid, false);
+  const Result<UniqueFd> folder = OpenFolder(owner, false);
   if (!folder && folder.error().code == Code::kNotFound) return NoSuchState(name);
   if (!folder) return std::unexpected(folder.error());
   KVD_TRY(const std::optional<AppliedReply> earlier, Earlier(attempt));

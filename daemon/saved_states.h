@@ -1,10 +1,10 @@
 // SavedStates: the sequences that clients save, as files in the directory of --store, one folder
-// for each uid.
+// for each owner.
 //
 // Owner: main. Any number of threads may use a SavedStates. Workers call the functions, so that
 // neither steps nor metadata verbs wait for a disk. Calls of one session to SavedStates run one
-// after another. A name is one path component that passes IsName; files are opened inside the uid's
-// folder and not through symbolic links.
+// after another. A name is one path component that passes IsName; files are opened inside the
+// owner's folder and not through symbolic links.
 #pragma once
 
 #include <atomic>
@@ -44,7 +44,7 @@ class SavedStates {
 
   struct SaveCall {
     FileAttempt attempt{};
-    std::uint32_t uid = 0;
+    OwnerId owner{};
     // The account that counts the bytes of the file; null: the bytes are not counted.
     std::shared_ptr<OwnerAccount> account;
     std::vector<SequenceHandle> sequences;
@@ -63,17 +63,20 @@ class SavedStates {
   Result<wire::LoadReply> Load(const SequenceOwner& owner, const std::string& name,
                                KeptSamplers* samplers, const FileAttempt& attempt,
                                WorkControl& work);
-  Result<wire::ListReply<wire::SavedEntry>> List(std::uint32_t uid, WorkControl& work);
-  Result<wire::NoReply> Remove(std::uint32_t uid, const std::string& name,
+  Result<wire::ListReply<wire::SavedEntry>> List(OwnerId owner, WorkControl& work);
+  // Returns the bytes of the owner's files. Error: kIo.
+  Result<std::uint64_t> BytesOf(OwnerId owner) const;
+  Result<wire::NoReply> Remove(OwnerId owner, const std::string& name,
                                const FileAttempt& attempt = {});
 
  private:
   SavedStates(UniqueFd directory, Engine& engine)
       : directory_(std::move(directory)), engine_(engine) {}
 
-  // Opens the uid's folder; creates the folder if it is missing and `creates` is true. Error:
-  // kNotFound.
-  Result<UniqueFd> OpenFolder(std::uint32_t uid, bool creates) const;
+  // Opens the owner's folder; creates the folder if it is missing and `creates` is true. The name
+  // of the folder is the uid, and for a tenant "tenant-" and the owner's number in hexadecimal
+  // digits. Error: kNotFound.
+  Result<UniqueFd> OpenFolder(OwnerId owner, bool creates) const;
   Result<StateFileReader> OpenFile(int folder, const std::string& name) const;
   // Returns the record of an earlier attempt, or nullopt if no earlier attempt is recorded. Error:
   // kConflict.

@@ -237,18 +237,18 @@ void Scheduler::BeginWork() {
     // because the other request may need this turn.
     return !request.finishing() && !request.opening.waits && WorkLeft(request) > 0;
   };
-  std::vector<std::uint32_t> begun;  // the uids of the users whose requests have begun work
+  std::vector<OwnerId> begun;  // the users whose requests have begun work
   for (const auto& request : active_) {
-    if (request->has_begun_work && works(*request)) begun.push_back(request->session().uid());
+    if (request->has_begun_work && works(*request)) begun.push_back(request->session().owner());
   }
   while (begun.size() < kWorksMax) {
     ComputingRequest* next = nullptr;
     std::uint64_t next_turn = 0;
     for (const auto& request : active_) {
       if (request->has_begun_work || !works(*request)) continue;
-      const std::uint32_t uid = request->session().uid();
-      if (std::ranges::find(begun, uid) != begun.end()) continue;
-      const auto known = work_turns_.find(uid);
+      const OwnerId owner = request->session().owner();
+      if (std::ranges::find(begun, owner) != begun.end()) continue;
+      const auto known = work_turns_.find(owner);
       const std::uint64_t turn = known == work_turns_.end() ? 0 : known->second;
       if (next != nullptr && next_turn <= turn) continue;
       next = request.get();
@@ -256,9 +256,13 @@ void Scheduler::BeginWork() {
     }
     if (next == nullptr) return;
     next->has_begun_work = true;
-    work_turns_[next->session().uid()] = ++work_turn_;
-    begun.push_back(next->session().uid());
+    work_turns_[next->session().owner()] = ++work_turn_;
+    begun.push_back(next->session().owner());
   }
+}
+
+std::uint32_t Scheduler::WeightOf(const Session& session) {
+  return session.account() == nullptr ? 1 : session.account()->weight();
 }
 
 void Scheduler::ListCandidates() {
@@ -275,20 +279,20 @@ void Scheduler::ListCandidates() {
     const ComputingRequest* const itself = request.get();
     StepCandidate candidate{.session = request->session().id(),
                             .wanted_tokens = computes && left == 0 ? request->wanted_tokens() : 0,
-                            .uid = request->session().uid(),
+                            .owner = request->session().owner(),
+                            .weight = WeightOf(request->session()),
                             .is_awaited = std::ranges::binary_search(awaited_, itself),
                             .is_work = work > 0};
     if (work > 0) candidate.wanted_tokens = clock_.InPromptTokens(WorkKindOf(*request), work);
     candidates_.push_back(candidate);
   }
   if (!defragmentation_) return;
-  // The automatic defragmentation follows the candidates of active_ and counts as a user without a
-  // uid.
-  constexpr std::uint32_t kNobodysUid = ~std::uint32_t{0};
+  // The automatic defragmentation follows the candidates of active_ and counts as a user of its
+  // own.
   candidates_.push_back(
       {.session = SessionId::kNone,
        .wanted_tokens = clock_.InPromptTokens(WorkKind::kPack, Defragmentation::kSliceCells),
-       .uid = kNobodysUid,
+       .owner = kNoOwner,
        .is_work = true});
 }
 

@@ -126,6 +126,8 @@ class Scheduler {
   // returns the amount that is left of the preparation of its sequence.
   static std::size_t WorkLeft(const ComputingRequest& request);
   static WorkKind WorkKindOf(const ComputingRequest& request);
+  // The weight of the session's owner; 1 if the session counts for no account.
+  static std::uint32_t WeightOf(const Session& session);
   // Chooses which requests may begin their work.
   void BeginWork();
   bool DoWork();
@@ -166,8 +168,8 @@ class Scheduler {
   std::vector<StepItem> items_;
   std::vector<Part> parts_;  // the part of each item, with the index of the item in items_
   std::vector<WorkShare> works_;
-  // for each uid, the number of the turn at which the uid's last work began
-  std::unordered_map<std::uint32_t, std::uint64_t> work_turns_;
+  // for each user, the number of the turn at which the user's last work began
+  std::unordered_map<OwnerId, std::uint64_t> work_turns_;
   std::uint64_t work_turn_ = 0;
   std::vector<float> scratch_;  // scratch rows of logits, [rows, vocab_size]
   std::optional<Defragmentation> defragmentation_;

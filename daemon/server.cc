@@ -46,6 +46,7 @@ Server::Server(const Parts& parts, const ServerOptions& options)
              return static_cast<std::uint32_t>(found->second->session()->identity().peer.pid);
            },
            .session_count = [this] { return static_cast<std::uint32_t>(conversations_.size()); },
+           .expiry_set = [this] { expiries_.Arm(); },
            .saved_states = parts.saved_states,
            .prompt_cache = parts.prompt_cache,
            .grammars = parts.grammars},
@@ -66,9 +67,12 @@ Server::Server(const Parts& parts, const ServerOptions& options)
                        .sessions = static_cast<std::uint32_t>(conversations_.size())};
                  },
              .sessions =
-                 [this](std::uint32_t uid, std::vector<layout::MapSession>* sessions) {
-                   DescribeSessions(uid, sessions);
-                 }}) {
+                 [this](OwnerId owner, std::vector<layout::MapSession>* sessions) {
+                   DescribeSessions(owner, sessions);
+                 },
+             .uid_of = [this](OwnerId owner) { return parts_.shares.UidOf(owner); }}),
+      expiries_(parts.loop, parts.engine.memory(),
+                [this](SequenceHandle sequence) { parts_.scheduler.CancelSequence(sequence); }) {
   TakeStoredSessions();
 }
 
@@ -153,8 +157,15 @@ void Server::EndHello(HelloNumber number) {
 
 void Server::Introduce(HelloNumber number, const wire::CheckedHello& asked) {
   const PeerCredentials peer = hellos_.at(number).connection->peer();
-  const Result<Opening> opening = asked.has_session_token ? TakeUp(asked.session_token, peer.uid)
-                                                          : NewSession(peer.uid, peer.pid);
+  if (Status known = EnterTenant(hellos_.at(number), peer.uid, asked.tenant); !known) {
+    return RefuseHello(number, known.error());
+  }
+  const OwnerId owner = hellos_.at(number).shares.account->owner();
+  if (Status allowed = CheckOutlive(hellos_.at(number), asked.outlive_seconds); !allowed) {
+    return RefuseHello(number, allowed.error());
+  }
+  const Result<Opening> opening =
+      asked.has_session_token ? TakeUp(asked.session_token, owner) : NewSession(owner, peer.pid);
   if (!opening) return RefuseHello(number, opening.error());
   Hello& hello = hellos_.at(number);
   hello.asked = asked;
@@ -162,30 +173,49 @@ void Server::Introduce(HelloNumber number, const wire::CheckedHello& asked) {
   Admit(number);
 }
 
-Result<Server::Opening> Server::NewSession(std::uint32_t uid, pid_t pid) {
+Status Server::EnterTenant(Hello& hello, std::uint32_t uid, const TenantId& tenant) {
+  if (tenant == kTenantZero) return {};
+  KVD_TRY(auto account, parts_.shares.AdmitTenant(uid, tenant));
+  Share connection(account, Resource::kConnections);
+  KVD_CHECK_OK(connection.Grow(1));
+  service_.LimitOwners();
+  hello.shares.connection_of_uid = std::move(hello.shares.connection);
+  hello.shares.connection = std::move(connection);
+  hello.shares.account = std::move(account);
+  return {};
+}
+
+Status Server::CheckOutlive(const Hello& hello, std::uint32_t outlive_seconds) const {
+  const std::uint64_t limit = parts_.shares.OutliveSecondsMax(hello.shares.account->owner());
+  if (outlive_seconds <= limit) return {};
+  return Fail(Code::kNoSpace, "hello.outlive_seconds: ", outlive_seconds, ", this owner may have ",
+              limit);
+}
+
+Result<Server::Opening> Server::NewSession(OwnerId owner, pid_t pid) {
   Memory& memory = parts_.engine.memory();
   const auto id = static_cast<SessionId>(++last_session_);
-  KVD_TRY(const IssuedToken issued, IssueToken(id, uid));
+  KVD_TRY(const IssuedToken issued, IssueToken(id, owner));
   Opening opening{.token = issued.token, .session = issued.session, .is_new = true};
   opening.session.process = DescribeProcess(pid);
   const SessionEntry entry = EntryOf(opening.session);
   Status stored = memory.sessions().Open(entry);
-  if (!stored && waiting_.GiveUpOldest(uid)) stored = memory.sessions().Open(entry);
+  if (!stored && waiting_.GiveUpOldest(owner)) stored = memory.sessions().Open(entry);
   if (!stored) opening.token = {};
   return opening;
 }
 
-Result<Server::Opening> Server::TakeUp(const SessionToken& token, std::uint32_t uid) {
+Result<Server::Opening> Server::TakeUp(const SessionToken& token, OwnerId owner) {
   for (const auto& [id, conversation] : conversations_) {
     const auto& stored = conversation->session()->identity().stored;
-    if (!stored || stored->owner_uid != uid || !IsTokenOf(token, *stored)) continue;
+    if (!stored || stored->owner != owner || !IsTokenOf(token, *stored)) continue;
     // The old conversation is destroyed at once, because it must not take another submission.
     (void)EndSession(id, {Code::kDisconnected, "the client has connected again"}, /*is_lost=*/true);
     break;
   }
   // The session may also belong to an earlier hello that the client has abandoned.
   for (const auto& [number, hello] : hellos_) {
-    if (!hello.opening || hello.opening->session.owner_uid != uid ||
+    if (!hello.opening || hello.opening->session.owner != owner ||
         !IsTokenOf(token, hello.opening->session)) {
       continue;
     }
@@ -194,7 +224,7 @@ Result<Server::Opening> Server::TakeUp(const SessionToken& token, std::uint32_t 
                 {Code::kConflict, "session_token: a later connection has taken over the session"});
     return opening;
   }
-  if (const auto stored = waiting_.Take(token, uid)) {
+  if (const auto stored = waiting_.Take(token, owner)) {
     return Opening{.token = token, .session = *stored, .is_new = false};
   }
   return Fail(
@@ -224,15 +254,32 @@ void Server::Admit(HelloNumber number) {
 }
 
 void Server::AwaitClient(const StoredSession& session, pid_t pid) {
+  const std::size_t waiting_max =
+      std::max<std::size_t>(1, parts_.engine.options().session_capacity / 8);
+  if (session.outlive_seconds > 0) {
+    waiting_.Add(session, OutliveOf(session), waiting_max, {}, ShareOfOutliving(session.owner));
+    return;
+  }
   // A pidfd of the client's process; empty if the process is not visible to the daemon.
   UniqueFd process;
   if (pid > 0) {
     process = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0u)));
     if (!process && errno == ESRCH) return service_.SessionClosed(session.id);
   }
-  const std::size_t waiting_max =
-      std::max<std::size_t>(1, parts_.engine.options().session_capacity / 8);
   waiting_.Add(session, options_.reconnect_wait, waiting_max, std::move(process));
+}
+
+std::chrono::milliseconds Server::OutliveOf(const StoredSession& session) const {
+  return std::max<std::chrono::milliseconds>(std::chrono::seconds(session.outlive_seconds),
+                                             options_.reconnect_wait);
+}
+
+Share Server::ShareOfOutliving(OwnerId owner) {
+  Share share(parts_.shares.AccountOf(owner), Resource::kOutlivingSessions);
+  // The session was counted when it was opened. If a limit was lowered since then, it is not counted
+  // now.
+  (void)share.Grow(1);
+  return share;
 }
 
 void Server::TakeStoredSessions() {
@@ -242,6 +289,12 @@ void Server::TakeStoredSessions() {
   for (const SessionEntry& entry : memory.sessions().List()) {
     const StoredSession session = SessionOf(entry);
     known.insert(session.id);
+    if (session.outlive_seconds > 0) {
+      waiting_.Add(session,
+                   std::max<std::chrono::milliseconds>(OutliveOf(session), options_.restart_wait),
+                   ~std::size_t{0}, {}, ShareOfOutliving(session.owner));
+      continue;
+    }
     FoundProcess client = FindProcess(session.process);
     if (client.is_gone) {
       service_.SessionClosed(session.id);
@@ -269,6 +322,8 @@ Status Server::Open(Hello& opened) {
   KVD_CHECK_OK(results.Grow(hello.geometry.result_arena_bytes));
   Share requests(account, Resource::kRequestArenaBytes);
   KVD_CHECK_OK(requests.Grow(hello.geometry.request_arena_bytes));
+  Share outliving(account, Resource::kOutlivingSessions);
+  if (hello.outlive_seconds > 0) KVD_CHECK_OK(outliving.Grow(1));
   const SessionId id = opening.session.id;
   KVD_TRY(CreatedChannel created,
           CreateChannel(hello.geometry, Concat("kvd-", static_cast<std::uint64_t>(id))));
@@ -293,29 +348,33 @@ Status Server::Open(Hello& opened) {
       std::uint64_t{parts_.engine.memory().Usage().total_blocks} * layout::kBlockCells;
   std::vector<int> descriptors = {created.descriptors[0].get(), created.descriptors[1].get()};
   if (hello.wants_map) {
-    KVD_TRY(const int map, maps_.Watch(peer.uid));
+    KVD_TRY(const int map, maps_.Watch(account->owner()));
     descriptors.push_back(map);
     welcome.descriptor_count = 3;
   }
   if (Status sent = SendWithDescriptors(opened.connection->socket(),
                                         std::as_bytes(std::span(&welcome, 1)), descriptors);
       !sent) {
-    if (hello.wants_map) maps_.Unwatch(peer.uid);
+    if (hello.wants_map) maps_.Unwatch(account->owner());
     return sent;
   }
 
   opened.shares.result_arena = std::move(results);
   opened.shares.request_arena = std::move(requests);
+  opened.shares.outliving = std::move(outliving);
   const bool is_stored = opening.token != SessionToken{};
   StoredSession stored = opening.session;
-  if (const ClientProcess process = DescribeProcess(peer.pid); process != stored.process) {
+  const ClientProcess process = DescribeProcess(peer.pid);
+  if (process != stored.process || hello.outlive_seconds != stored.outlive_seconds) {
     stored.process = process;
+    stored.outlive_seconds = hello.outlive_seconds;
     // SetNote returns kNotFound if the session is not stored.
     (void)parts_.engine.memory().sessions().SetNote(id, NoteOf(stored));
   }
   auto session = std::make_shared<Session>(
       SessionIdentity{.id = id,
                       .peer = peer,
+                      .owner = account->owner(),
                       .name = hello.name,
                       .watches_map = hello.wants_map,
                       .cache_salt = hello.cache_salt,
@@ -353,14 +412,15 @@ std::shared_ptr<Conversation> Server::EndSession(SessionId id, const Error& why,
   session.Close();
   parts_.workers.CancelSession(id);
   const auto& stored = session.identity().stored;
-  const bool is_awaited = is_closing_ || options_.reconnect_wait.count() > 0;
+  const bool is_awaited =
+      is_closing_ || options_.reconnect_wait.count() > 0 || (stored && stored->outlive_seconds > 0);
   if (is_lost && stored && is_awaited && !ended->HasSaidGoodbye()) {
     service_.SessionLost(id);
     if (!is_closing_) AwaitClient(*stored, session.identity().peer.pid);
   } else {
     service_.SessionClosed(id);
   }
-  if (session.identity().watches_map) maps_.Unwatch(session.uid());
+  if (session.identity().watches_map) maps_.Unwatch(session.owner());
   const std::string fields =
       SessionText(id) + " " + PeerText(session.identity().peer) + " " + ErrorText(why);
   if (why.code == Code::kDisconnected) {
@@ -371,13 +431,13 @@ std::shared_ptr<Conversation> Server::EndSession(SessionId id, const Error& why,
   return ended;
 }
 
-void Server::DescribeSessions(std::uint32_t uid, std::vector<layout::MapSession>* sessions) const {
+void Server::DescribeSessions(OwnerId owner, std::vector<layout::MapSession>* sessions) const {
   for (const auto& [id, conversation] : conversations_) {
     const Session& session = *conversation->session();
-    if (session.uid() != uid) continue;
+    if (session.owner() != owner) continue;
     layout::MapSession entry{};
     entry.session = static_cast<std::uint64_t>(id);
-    entry.uid = uid;
+    entry.uid = session.identity().peer.uid;
     entry.pid = static_cast<std::uint32_t>(session.identity().peer.pid);
     entry.tokens_computed = session.tokens_computed();
     entry.tokens_sampled = session.tokens_sampled();

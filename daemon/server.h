@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "daemon/conversation.h"
+#include "daemon/expiries.h"
 #include "daemon/io_loop.h"
 #include "daemon/limited_log.h"
 #include "daemon/listener.h"
@@ -96,13 +97,23 @@ class Server {
 
   void Accept(UniqueFd socket, const PeerCredentials& peer, const Status& admitted);
   void Introduce(HelloNumber number, const wire::CheckedHello& asked);
+  // Counts the hello for a tenant of the uid, and its connection for both; kTenantZero: does
+  // nothing. Errors: kPermission, kConflict (Shares::AdmitTenant), kNoSpace (the tenant's
+  // connections).
+  Status EnterTenant(Hello& hello, std::uint32_t uid, const TenantId& tenant);
+  // Error: kNoSpace (the owner's sessions may outlive their processes for a shorter time only).
+  Status CheckOutlive(const Hello& hello, std::uint32_t outlive_seconds) const;
+  // The time for which a session that outlives its process waits for another process.
+  std::chrono::milliseconds OutliveOf(const StoredSession& session) const;
+  // The share of a waiting session that outlives its process.
+  Share ShareOfOutliving(OwnerId owner);
   // Opens the hello's session. REQUIRES: the hello is introduced.
   Status Open(Hello& hello);
   // Creates a new session. The session can be resumed if there is room to store its record.
-  Result<Opening> NewSession(std::uint32_t uid, pid_t pid);
+  Result<Opening> NewSession(OwnerId owner, pid_t pid);
   // Finds the session of a token: among the waiting sessions, on a connection whose loss is not
   // detected yet, or in an earlier hello, which is then refused. Error: kSessionLost.
-  Result<Opening> TakeUp(const SessionToken& token, std::uint32_t uid);
+  Result<Opening> TakeUp(const SessionToken& token, OwnerId owner);
   // Opens the hello's session if no request of the session's previous connection is left, else
   // tries again later.
   void Admit(HelloNumber number);
@@ -119,8 +130,8 @@ class Server {
   // outside of the conversation's own calls.
   std::shared_ptr<Conversation> EndSession(SessionId session, const Error& why, bool is_lost);
   void WantPump(SessionId session);  // may be called from any thread
-  // Appends the live map's entries for the uid's sessions.
-  void DescribeSessions(std::uint32_t uid, std::vector<layout::MapSession>* sessions) const;
+  // Appends the live map's entries for the owner's sessions.
+  void DescribeSessions(OwnerId owner, std::vector<layout::MapSession>* sessions) const;
 
   const Parts parts_;
   const ServerOptions options_;
@@ -134,6 +145,7 @@ class Server {
   WaitingSessions waiting_;
   std::unordered_map<SessionId, std::unique_ptr<Conversation>> conversations_;
   MapPublisher maps_;
+  Expiries expiries_;
 };
 
 }  // namespace kvd

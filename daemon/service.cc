@@ -9,7 +9,6 @@
 #include <tuple>
 #include <utility>
 
-#include "daemon/owner_of_uid.h"
 #include "daemon/prompt_cache.h"
 
 namespace kvd {
@@ -24,7 +23,7 @@ Service::Service(Engine& engine, Scheduler& scheduler, const Shares& shares,
       prefixes_(prefixes),
       samplers_(memory_, engine.config().vocab_size),
       tokens_max_(std::uint64_t{memory_.Usage().total_blocks} * layout::kBlockCells) {
-  if (shares.others_admitted()) memory_.SetShareRules(&shares);
+  if (shares.others_admitted()) LimitOwners();
   if (surroundings_.prompt_cache != nullptr) surroundings_.prompt_cache->OfferAll();
 }
 
@@ -35,7 +34,7 @@ Outcome Service::Handle(const std::shared_ptr<Session>& session, ReceivedSubmiss
                             .submission = received.submission,
                             .payload = received.payload,
                             .caller = {.session = session->id(),
-                                       .uid = session->uid(),
+                                       .owner = session->owner(),
                                        .salt = session->identity().cache_salt},
                             .received = received,
                             .share = received.payload.empty()
@@ -59,8 +58,14 @@ Result<Outcome> Service::Run(const VerbRequest& request) {
   using Args = typename Row::Args;
   constexpr const wire::VerbRow& kRow = wire::kVerbRows[kIndex];
   if constexpr (kRow.caller == wire::CallerRule::kDaemonsUid) {
-    if (!shares_.is_own(OwnerOf(request.caller.uid))) {
+    if (!shares_.is_own(request.caller.owner)) {
       return Fail(Code::kPermission, kRow.name, ": only the daemon's own uid may use this verb");
+    }
+  }
+  if constexpr (kRow.caller == wire::CallerRule::kTenantUid) {
+    if (!shares_.MayListTenants(request.caller.owner)) {
+      return Fail(Code::kPermission, kRow.name,
+                  ": only the daemon's own uid and the uid of the tenants may use this verb");
     }
   }
   Call<Args> call{request, wire::ReadArguments<Args>(request.submission)};
@@ -144,12 +149,13 @@ Result<AcquiredSequence> Service::AcquireForWrite(const VerbRequest& request,
   if ((info.flags & layout::kSequenceRetained) == 0) return AcquiredSequence();
   SequenceOwner owner = OwnerFor(request.caller);
   owner.namespace_salt = info.owner.namespace_salt;
+  owner.life = info.owner.life;
   KVD_CHECK_OK(memory_.sequences().SetOwner(info.handle, owner, 0, layout::kSequenceRetained));
   return AcquiredSequence(memory_, info);
 }
 
 SequenceOwner Service::OwnerFor(const Caller& caller) const {
-  return {.id = OwnerOf(caller.uid), .session = caller.session, .namespace_salt = caller.salt};
+  return {.id = caller.owner, .session = caller.session, .namespace_salt = caller.salt};
 }
 
 }  // namespace kvd

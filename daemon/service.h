@@ -55,6 +55,7 @@ class Service {
     // Returns the pid of a session's client; 0: the pid is unknown.
     std::function<std::uint32_t(SessionId)> pid_of_session;
     std::function<std::uint32_t()> session_count;
+    std::function<void()> expiry_set{};   // called after a time of expiry was set; may be empty
     SavedStates* saved_states = nullptr;  // the files of saved states; null: states cannot be saved
     // The prompt cache on disk; null: the daemon has no prompt cache.
     PromptCache* prompt_cache = nullptr;
@@ -69,6 +70,9 @@ class Service {
   // also keeps the share.
   Outcome Handle(const std::shared_ptr<Session>& session, ReceivedSubmission& received,
                  Share share = {});
+  // Makes the memory keep the owners' limits. Without a call, the memory has no limits if only the
+  // daemon's own uid may connect.
+  void LimitOwners() { memory_.SetShareRules(&shares_); }
   // Returns the largest number of tokens that a submission may carry.
   std::uint64_t tokens_max() const { return tokens_max_; }
 
@@ -129,6 +133,10 @@ class Service {
   // handlers_prefixes.cc
   Result<wire::RetainReply> Do(const Call<wire::RetainArgs>& call);
   Result<wire::PinReply> Do(const Call<wire::PinArgs>& call);
+  // handlers_life.cc
+  Result<wire::NoReply> Do(const Call<wire::SetLifeArgs>& call);
+  // handlers_tenants.cc
+  Result<Outcome> Do(const Call<wire::TenantsArgs>& call);
   Result<wire::DropRetainedReply> Do(const Call<wire::DropRetainedArgs>& call);
   // handlers_snapshots.cc
   Result<wire::PublishReply> Do(const Call<wire::PublishArgs>& call);
@@ -169,6 +177,11 @@ class Service {
   Result<wire::OneReply<wire::CacheReply>> Do(const Call<wire::CacheArgs>& call);
   Result<wire::OneReply<wire::ProfileReply>> Do(const Call<wire::ProfileArgs>& call);
 
+  // ---- handlers_life.cc
+  // The life that a request gives to a sequence. ttl_seconds 0: the sequence does not expire.
+  static SequenceLife LifeOf(const VerbRequest& request, std::uint32_t ttl_seconds);
+  // Called after a commit that has set the life of a sequence.
+  void NoteLife(const SequenceLife& life);
   // ---- handlers_replays.cc: edits and forks for which tokens must be computed again
   Result<Outcome> RemoveWithReplay(const Call<wire::RemoveRangeArgs>& call);
   Result<Outcome> ForkWithReplay(const Call<wire::ForkArgs>& call);
@@ -212,7 +225,7 @@ class Service {
                       wire::GenerateRequest& generate, const std::optional<KeptGrammar>& kept,
                       std::uint32_t first_cell, GenerationState* state);
   // Checks that an empty pool could hold `tokens` tokens. Whether the pool has free room and
-  // whether the uid's share is large enough is checked later, before the first step.
+  // whether the owner's share is large enough is checked later, before the first step.
   Status CheckTokenCount(std::uint64_t tokens) const;
   // Returns the position of the first token to append. Error: kInvalidArgument (pos is not the next
   // position, or positions would overflow).
@@ -222,8 +235,8 @@ class Service {
                                          const RequestTag& applied, StateUpload& upload,
                                          WorkControl& work);
   std::vector<SequenceHandle> SequencesOf(SessionId session) const;
-  // Returns the largest size of an export or an upload of the uid.
-  std::uint64_t StateBytesMax(std::uint32_t uid) const;
+  // Returns the largest size of an export or an upload of the owner.
+  std::uint64_t StateBytesMax(OwnerId owner) const;
 
   Engine& engine_;
   Memory& memory_;

@@ -252,6 +252,8 @@ void Session::Close() {
   closed_.store(true, std::memory_order_release);
   const MutexLock lock(mutex_);
   shares_.connection = {};
+  shares_.connection_of_uid = {};
+  shares_.outliving = {};
 }
 
 }  // namespace kvd

@@ -42,6 +42,7 @@ namespace kvd {
 struct SessionIdentity {
   SessionId id = SessionId::kNone;
   PeerCredentials peer;
+  OwnerId owner{};   // the peer's uid, or a tenant of it
   std::string name;  // the client's name from the hello; printable ASCII
   bool watches_map = false;
   std::uint64_t cache_salt = 0;  // salt of the namespace of the session's sequences
@@ -59,6 +60,9 @@ struct SessionShares {
   // The account of the session's owner; null: no resource is counted.
   std::shared_ptr<OwnerAccount> account;
   Share connection{};
+  // If the owner is a tenant, its connection also counts for its uid.
+  Share connection_of_uid{};
+  Share outliving{};  // 1 if the session outlives its process
   Share request_arena{};
   Share result_arena{};
 };
@@ -71,7 +75,7 @@ class Session {
           std::function<void(SessionId)> pump_wanted, SessionShares shares = {});
 
   SessionId id() const { return identity_.id; }
-  std::uint32_t uid() const { return identity_.peer.uid; }
+  OwnerId owner() const { return identity_.owner; }
   const SessionIdentity& identity() const { return identity_; }
   // Returns the account of the session's owner, which may be null.
   const std::shared_ptr<OwnerAccount>& account() const { return account_; }

@@ -1,9 +1,10 @@
 #include "daemon/session_note.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
-#include "daemon/owner_of_uid.h"
+#include "shm/wire_messages.h"
 
 namespace kvd {
 namespace {
@@ -15,6 +16,8 @@ struct NoteBytes {
   std::uint64_t client_start;
   std::uint32_t client_pid;
   std::uint32_t pid_namespace;
+  std::uint32_t outlive_seconds;
+  std::uint32_t reserved[3];
 };
 static_assert(sizeof(NoteBytes) == layout::kSessionNoteBytes &&
               std::has_unique_object_representations_v<NoteBytes>);
@@ -26,26 +29,29 @@ SessionNote NoteOf(const StoredSession& session) {
                         .token_hash = session.token_hash,
                         .client_start = session.process.start,
                         .client_pid = session.process.pid,
-                        .pid_namespace = session.process.pid_namespace};
+                        .pid_namespace = session.process.pid_namespace,
+                        .outlive_seconds = session.outlive_seconds,
+                        .reserved = {}};
   SessionNote note;
   std::memcpy(note.data(), &bytes, sizeof bytes);
   return note;
 }
 
 SessionEntry EntryOf(const StoredSession& session) {
-  return {.id = session.id, .owner = OwnerOf(session.owner_uid), .note = NoteOf(session)};
+  return {.id = session.id, .owner = session.owner, .note = NoteOf(session)};
 }
 
 StoredSession SessionOf(const SessionEntry& entry) {
   NoteBytes bytes;
   std::memcpy(&bytes, entry.note.data(), sizeof bytes);
   return {.id = entry.id,
-          .owner_uid = UidOf(entry.owner),
+          .owner = entry.owner,
           .token_key = bytes.token_key,
           .token_hash = bytes.token_hash,
           .process = {.pid = bytes.client_pid,
                       .start = bytes.client_start,
-                      .pid_namespace = bytes.pid_namespace}};
+                      .pid_namespace = bytes.pid_namespace},
+          .outlive_seconds = std::min(bytes.outlive_seconds, wire::kOutliveSecondsMax)};
 }
 
 }  // namespace kvd

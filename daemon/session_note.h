@@ -16,12 +16,15 @@ namespace kvd {
 // session's token.
 struct StoredSession {
   SessionId id = SessionId::kNone;
-  std::uint32_t owner_uid = 0;
+  OwnerId owner{};
   // Key of the token's hash; drawn together with the token.
   std::array<std::uint8_t, 16> token_key{};
   // Keyed hash of the token; zero: no client can resume the session.
   std::array<std::uint8_t, 16> token_hash{};
   ClientProcess process{};  // the client's last process
+  // Seconds for which the session waits for another process after the connection is lost; 0: it
+  // ends with the client's process.
+  std::uint32_t outlive_seconds = 0;
 };
 
 SessionNote NoteOf(const StoredSession& session);

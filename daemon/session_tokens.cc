@@ -31,11 +31,11 @@ Status DrawBytes(std::array<std::uint8_t, 16>* bytes) {
 
 }  // namespace
 
-Result<IssuedToken> IssueToken(SessionId session, std::uint32_t uid) {
+Result<IssuedToken> IssueToken(SessionId session, OwnerId owner) {
   IssuedToken issued;
   KVD_CHECK_OK(DrawBytes(&issued.token));
   issued.session.id = session;
-  issued.session.owner_uid = uid;
+  issued.session.owner = owner;
   KVD_CHECK_OK(DrawBytes(&issued.session.token_key));
   issued.session.token_hash = HashOf(issued.token, issued.session.token_key);
   return issued;

@@ -20,7 +20,7 @@ struct IssuedToken {
   SessionToken token{};
   StoredSession session;
 };
-Result<IssuedToken> IssueToken(SessionId session, std::uint32_t uid);
+Result<IssuedToken> IssueToken(SessionId session, OwnerId owner);
 
 // Returns whether the token belongs to the session. The time of IsTokenOf does not depend on the
 // number of equal bytes.

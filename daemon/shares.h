@@ -17,12 +17,15 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/mutex.h"
 #include "daemon/owner_of_uid.h"
 #include "daemon/quotas.h"
+#include "daemon/tenants.h"
 #include "engine/memory/owner.h"
 #include "engine/memory/shares.h"
 
@@ -42,19 +45,26 @@ enum class Resource : std::uint8_t {
   // counts its files itself.
   kPromptCacheBytes,
   kPromptCacheEntries,
+  kOutlivingSessions,  // number of sessions that outlive their processes, connected or waiting
 };
-inline constexpr std::size_t kResourceCount = 8;
+inline constexpr std::size_t kResourceCount = 9;
 using ResourceNumbers = std::array<std::uint64_t, kResourceCount>;
 
 // An OwnerAccount holds the amounts of the resources that one owner holds, and the owner's limits.
 class OwnerAccount {
  public:
-  OwnerAccount(OwnerId owner, const ResourceNumbers& limits) : owner_(owner), limits_(limits) {}
+  explicit OwnerAccount(OwnerId owner) : owner_(owner) {}
   OwnerAccount(const OwnerAccount&) = delete;
   OwnerAccount& operator=(const OwnerAccount&) = delete;
 
   OwnerId owner() const { return owner_; }
-  std::uint64_t limit(Resource resource) const { return limits_[Index(resource)]; }
+  std::uint64_t limit(Resource resource) const {
+    return limits_[Index(resource)].load(std::memory_order_relaxed);
+  }
+  // The owner's weight in the division of steps (UidLimits::weight).
+  std::uint32_t weight() const { return weight_.load(std::memory_order_relaxed); }
+  // Replaces the limits. Amounts above a new limit stay held.
+  void SetLimits(const ResourceNumbers& limits, std::uint32_t weight);
   std::uint64_t held(Resource resource) const {
     return held_[Index(resource)].load(std::memory_order_relaxed);
   }
@@ -68,7 +78,8 @@ class OwnerAccount {
   }
 
   const OwnerId owner_;
-  const ResourceNumbers limits_;
+  std::array<std::atomic<std::uint64_t>, kResourceCount> limits_ = {};
+  std::atomic<std::uint32_t> weight_ = 1;
   std::array<std::atomic<std::uint64_t>, kResourceCount> held_ = {};
 };
 
@@ -120,10 +131,11 @@ using SharedShare = std::shared_ptr<const Share>;
 
 class Shares : public ShareRules {
  public:
-  // `own`: the daemon's own uid. `others_admitted`: whether other uids may connect; if false, no
-  // part of the pool is reserved for other uids.
-  Shares(const Quotas& quotas, OwnerId own, bool others_admitted)
-      : quotas_(quotas), own_(own), others_admitted_(others_admitted) {}
+  // `own`: the daemon's own uid. `others_admitted`: whether other uids may connect, or tenants are
+  // expected; if false, no part of the pool is reserved for others. `tenant_uid`: the uid whose
+  // clients may name a tenant; nullopt: the daemon's own.
+  Shares(const Quotas& quotas, OwnerId own, bool others_admitted,
+         std::optional<std::uint32_t> tenant_uid = std::nullopt);
 
   OwnerId own() const { return own_; }
   bool is_own(OwnerId owner) const { return owner == own_; }
@@ -131,7 +143,32 @@ class Shares : public ShareRules {
   // and the pool's size is the only limit of this owner.
   bool others_admitted() const { return others_admitted_; }
 
+  // The uid of all tenants.
+  std::uint32_t tenant_uid() const { return tenant_uid_; }
+  std::uint32_t UidOf(OwnerId owner) const { return kvd::UidOf(owner, tenant_uid_); }
+  // Returns whether the owner may list the tenants: the uid of the tenants, or the daemon's own.
+  bool MayListTenants(OwnerId owner) const {
+    return is_own(owner) || owner == OwnerOf(tenant_uid_);
+  }
+
   std::shared_ptr<OwnerAccount> AccountOf(OwnerId owner);
+  // Returns the account of a tenant of the uid; of the uid itself for kTenantZero. Errors:
+  // kPermission (a tenant, and the uid is not the tenants' uid), kConflict (a connected
+  // tenant, or a tenant of the file, has the same owner's number).
+  Result<std::shared_ptr<OwnerAccount>> AdmitTenant(std::uint32_t uid, const TenantId& tenant);
+  // Replaces the tenants' limits, also those of connected tenants.
+  void SetTenants(Tenants tenants);
+  // The largest wire::Hello::outlive_seconds of the owner's sessions.
+  std::uint32_t OutliveSecondsMax(OwnerId owner) const { return LimitsFor(owner).outlive_seconds; }
+  const UidLimits& other_limits() const { return quotas_.others; }
+  // A tenant, its limits, and its account; null: the tenant is not connected.
+  struct TenantState {
+    Tenant tenant;
+    OwnerId owner{};
+    std::shared_ptr<const OwnerAccount> account;
+  };
+  // Lists the tenants of the file and the connected tenants, ordered by id.
+  std::vector<TenantState> ListTenants() const;
   // Errors: those of Share::Grow.
   Result<Share> Take(OwnerId owner, Resource resource, std::uint64_t amount);
   // Returns the owner's limit of the resource; kNoLimit: the resource is not limited.
@@ -144,17 +181,30 @@ class Shares : public ShareRules {
   std::map<OwnerId, std::uint64_t> ListHeld(Resource resource) const;
 
  private:
-  const UidLimits& LimitsFor(OwnerId owner) const {
-    return is_own(owner) ? quotas_.own : quotas_.others;
-  }
+  // Whether the owner is limited only by the pool: the daemon's own uid and the tenants' uid.
+  bool HasPool(OwnerId owner) const { return is_own(owner) || owner == OwnerOf(tenant_uid_); }
+  UidLimits LimitsFor(OwnerId owner) const;
+  struct KnownOwner {
+    std::weak_ptr<OwnerAccount> account;
+    // The tenant of the owner; kTenantZero: a uid, or a tenant that has not connected since the
+    // daemon's start.
+    TenantId tenant{};
+  };
+  // Returns the owner's account, and makes it if there is none.
+  std::shared_ptr<OwnerAccount> AccountLocked(OwnerId owner) KVD_REQUIRES(mutex_);
+  void SetLimitsOf(OwnerAccount& account) const;
   // Returns the owner's part of `total`, at least 1.
   std::uint64_t PartOf(OwnerId owner, std::uint64_t total) const;
 
   const Quotas quotas_;
   const OwnerId own_;
   const bool others_admitted_;
+  const std::uint32_t tenant_uid_;
+  mutable Mutex tenants_mutex_;  // locked after mutex_ and after the memory's mutex
+  std::map<OwnerId, Tenant> tenants_ KVD_GUARDED_BY(tenants_mutex_);  // the tenants of the file
+  UidLimits tenant_defaults_ KVD_GUARDED_BY(tenants_mutex_);
   mutable Mutex mutex_;
-  std::map<OwnerId, std::weak_ptr<OwnerAccount>> accounts_ KVD_GUARDED_BY(mutex_);
+  std::map<OwnerId, KnownOwner> accounts_ KVD_GUARDED_BY(mutex_);
 };
 
 }  // namespace kvd

@@ -44,7 +44,7 @@ void StepPlanner::MakeClaims(std::span<const StepCandidate> candidates, bool dec
     Account& account = sessions_[candidate.session];
     if (!takes_part(candidate) || account.claim != kNoClaim) continue;
     account.claim = claims_.size();
-    claims_.push_back({candidate.uid, account.served, {}});
+    claims_.push_back({candidate.owner, account.served, candidate.weight, {}});
   }
   for (const bool is_awaited : {false, true}) {
     for (std::size_t i = candidates.size(); i-- > 0;) {
@@ -58,7 +58,7 @@ void StepPlanner::MakeClaims(std::span<const StepCandidate> candidates, bool dec
 
 StepPlanner::Claim* StepPlanner::Next() {
   const auto order = [this](const Claim& claim) {
-    return std::tuple(user_served_[claim.uid], !claim.is_awaited, claim.served);
+    return std::tuple(user_served_[claim.owner], !claim.is_awaited, claim.served);
   };
   Claim* next = nullptr;
   for (Claim& claim : claims_) {
@@ -69,8 +69,9 @@ StepPlanner::Claim* StepPlanner::Next() {
 }
 
 void StepPlanner::Charge(Claim& claim, std::size_t tokens) {
-  claim.served += tokens;
-  user_served_[claim.uid] += tokens;
+  const std::uint64_t served = tokens * kServedUnit / claim.weight;
+  claim.served += served;
+  user_served_[claim.owner] += served;
 }
 
 void StepPlanner::PopWaiting(Claim& claim, std::span<const StepCandidate> candidates) {
@@ -130,11 +131,12 @@ void StepPlanner::GivePrompts(std::span<const StepCandidate> candidates, std::si
 std::span<const StepShare> StepPlanner::Plan(std::span<const StepCandidate> candidates,
                                              std::size_t prefill_tokens) {
   ++plan_number_;
-  UpdateAccounts(users_, candidates, [](const StepCandidate& candidate) { return candidate.uid; });
+  UpdateAccounts(users_, candidates,
+                 [](const StepCandidate& candidate) { return candidate.owner; });
   UpdateAccounts(sessions_, candidates,
                  [](const StepCandidate& candidate) { return candidate.session; });
   user_served_.clear();
-  for (const auto& [uid, account] : users_) user_served_[uid] = account.served;
+  for (const auto& [owner, account] : users_) user_served_[owner] = account.served;
   shares_.clear();
 
   MakeClaims(candidates, /*decode=*/true);
@@ -149,8 +151,9 @@ std::span<const StepShare> StepPlanner::Plan(std::span<const StepCandidate> cand
 }
 
 void StepPlanner::AddServed(const StepCandidate& candidate, std::size_t tokens) {
-  users_[candidate.uid].served += tokens;
-  sessions_[candidate.session].served += tokens;
+  const std::uint64_t served = tokens * kServedUnit / candidate.weight;
+  users_[candidate.owner].served += served;
+  sessions_[candidate.session].served += served;
 }
 
 }  // namespace kvd

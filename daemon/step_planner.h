@@ -3,8 +3,8 @@
 //
 // A step first gets decode rows, then tokens of prompts and work between steps. While prompts or
 // work wait, decode rows leave a part of the step to prompts and work. Tokens are divided fairly
-// between users, and between the sessions of each user. Fairness is measured in tokens served:
-// among the users that want more tokens, the least served user gets the next portion of
+// between users, and between the sessions of each user. Fairness is measured in tokens served,
+// divided by the user's weight: among the users that want more tokens, the least served user gets the next portion of
 // kPortionTokens tokens. Among the sessions of a user, the least served session gets the next
 // portion too, except that prompts for which other requests wait come first. A user or session that
 // becomes active starts with the count of the least served active user or session, so idle time
@@ -20,13 +20,15 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "engine/memory/owner.h"
 
 namespace kvd {
 
 struct StepCandidate {
   SessionId session = SessionId::kNone;
   std::size_t wanted_tokens = 0;  // number of tokens that the request can compute; 1: a decode row
-  std::uint32_t uid = 0;          // the uid to which the session belongs
+  OwnerId owner{};                // the user to whom the session belongs
+  std::uint32_t weight = 1;       // of the user, 1 to kWeightMax (daemon/quotas.h)
   bool is_awaited = false;        // true: other requests wait for this prompt's tokens
   // True: the candidate is work between steps, which takes no rows of the step and is never a
   // decode row. wanted_tokens is then the number of prompt tokens that take the same time as the
@@ -62,7 +64,8 @@ class StepPlanner {
   void AddServed(const StepCandidate& candidate, std::size_t tokens);
 
  private:
-  // An Account counts the tokens that were served to one user or one session.
+  // An Account counts the tokens that were served to one user or one session, in units of 1 /
+  // kServedUnit token of weight 1.
   struct Account {
     std::uint64_t served = 0;
     // Number of the last plan in which the user or session had a candidate.
@@ -70,13 +73,16 @@ class StepPlanner {
     // For the Account of a session: index of the session's Claim in claims_ during a plan.
     std::size_t claim = 0;
   };
+  // Tokens of a user with weight w count kServedUnit / w each.
+  static constexpr std::uint64_t kServedUnit = 1'000'000;
   template <class Key>
   using Accounts = std::unordered_map<Key, Account>;
   // The waiting candidates of one session in one plan. `served` includes the tokens that this plan
   // gives the session.
   struct Claim {
-    std::uint32_t uid;
+    OwnerId owner;
     std::uint64_t served;
+    std::uint32_t weight;
     // Indices of the session's candidates; the next candidate is at the back.
     std::vector<std::size_t> waiting;
     bool is_awaited = false;  // StepCandidate::is_awaited of the candidate at the back
@@ -95,14 +101,14 @@ class StepPlanner {
   void PopWaiting(Claim& claim, std::span<const StepCandidate> candidates);
 
   const std::size_t step_tokens_;
-  Accounts<std::uint32_t> users_;
+  Accounts<OwnerId> users_;
   Accounts<SessionId> sessions_;
   std::uint64_t plan_number_ = 0;
   // Number of the last plan with decode rows; 0: no plan had decode rows yet.
   std::uint64_t decoded_in_plan_ = 0;
   std::vector<Claim> claims_;
-  // Tokens served to each uid, including the tokens of this plan.
-  std::unordered_map<std::uint32_t, std::uint64_t> user_served_;
+  // Tokens served to each user, including the tokens of this plan.
+  std::unordered_map<OwnerId, std::uint64_t> user_served_;
   // The tokens that the plan gives to each candidate, indexed by candidate.
   std::vector<std::size_t> tokens_;
   std::vector<StepShare> shares_;

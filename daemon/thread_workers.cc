@@ -1,6 +1,6 @@
 // A session's queue is a candidate for a turn if its first job waits for a turn or may begin. A
-// session that gets a turn moves to the end of its uid's sessions, and its uid moves to the end of
-// all uids. A thread whose job has ended waits for a later job, so there are never more threads
+// session that gets a turn moves to the end of its owner's sessions, and its owner moves to the end of
+// all owners. A thread whose job has ended waits for a later job, so there are never more threads
 // than jobs that may have begun at a time. The first thread starts before the first job, so that
 // work is done even if no further thread can be started.
 #include "daemon/thread_workers.h"
@@ -80,20 +80,21 @@ void ThreadWorkers::Queue(const WorkOwner& owner, RequestId request, Work work) 
   auto job = std::make_shared<Job>(*this, owner, request, std::move(work));
   const MutexLock lock(mutex_);
   if (stops_) return;
-  auto uid = std::ranges::find(uids_, owner.uid, &UidQueue::uid);
-  if (uid == uids_.end())
-    uid = uids_.insert(uids_.end(), UidQueue{.uid = owner.uid, .sessions = {}});
-  auto session = std::ranges::find(uid->sessions, owner.session, &SessionQueue::session);
-  if (session == uid->sessions.end()) {
-    session = uid->sessions.insert(uid->sessions.end(),
-                                   SessionQueue{.session = owner.session, .jobs = {}});
+  auto user = std::ranges::find(owners_, owner.owner, &OwnerQueue::owner);
+  if (user == owners_.end())
+    user = owners_.insert(owners_.end(), OwnerQueue{.owner = owner.owner, .sessions = {}});
+  auto session = std::ranges::find(user->sessions, owner.session, &SessionQueue::session);
+  if (session == user->sessions.end()) {
+    session = user->sessions.insert(user->sessions.end(),
+                                    SessionQueue{.session = owner.session, .jobs = {}});
   }
   session->jobs.push_back(std::move(job));
   Dispatch();
 }
 
-bool ThreadWorkers::MayBegin(const UidQueue& uid) const {
-  return uid.begun == 0 || (uid.begun < options_.begun_per_uid_max && begun_ < options_.begun_max);
+bool ThreadWorkers::MayBegin(const OwnerQueue& user) const {
+  return user.begun == 0 ||
+         (user.begun < options_.begun_per_owner_max && begun_ < options_.begun_max);
 }
 
 bool ThreadWorkers::StartThread() {
@@ -118,13 +119,13 @@ bool ThreadWorkers::BeginOn(const std::shared_ptr<Job>& job) {
   return true;
 }
 
-bool ThreadWorkers::GiveTurn(UidQueue& uid, SessionQueue& session) {
+bool ThreadWorkers::GiveTurn(OwnerQueue& user, SessionQueue& session) {
   const std::shared_ptr<Job>& job = session.jobs.front();
   if (job->has_turn || job->is_blocked) return false;
   if (!job->has_begun) {
-    if (!MayBegin(uid) || !BeginOn(job)) return false;
+    if (!MayBegin(user) || !BeginOn(job)) return false;
     job->has_begun = true;
-    ++uid.begun;
+    ++user.begun;
     ++begun_;
   }
   job->has_turn = true;
@@ -134,11 +135,11 @@ bool ThreadWorkers::GiveTurn(UidQueue& uid, SessionQueue& session) {
 }
 
 bool ThreadWorkers::GiveOneTurn() {
-  for (auto uid = uids_.begin(); uid != uids_.end(); ++uid) {
-    for (auto session = uid->sessions.begin(); session != uid->sessions.end(); ++session) {
-      if (!GiveTurn(*uid, *session)) continue;
-      uid->sessions.splice(uid->sessions.end(), uid->sessions, session);
-      uids_.splice(uids_.end(), uids_, uid);
+  for (auto user = owners_.begin(); user != owners_.end(); ++user) {
+    for (auto session = user->sessions.begin(); session != user->sessions.end(); ++session) {
+      if (!GiveTurn(*user, *session)) continue;
+      user->sessions.splice(user->sessions.end(), user->sessions, session);
+      owners_.splice(owners_.end(), owners_, user);
       return true;
     }
   }
@@ -157,7 +158,7 @@ void ThreadWorkers::Yield(Job& job) {
   job.has_turn = false;
   --turns_taken_;
   // A job that yields waits for its next turn behind the other waiting jobs, because the job's
-  // session and uid moved to the end when the job got its turn. If no other job waits, the job gets
+  // session and owner moved to the end when the job got its turn. If no other job waits, the job gets
   // the turn again.
   AwaitTurn(job);
 }
@@ -208,21 +209,21 @@ void ThreadWorkers::RunThread(Thread& thread) {
 
 // REQUIRES: the job has begun, so it is the first job of its session.
 void ThreadWorkers::Remove(const Job& job) {
-  const auto uid = std::ranges::find(uids_, job.owner.uid, &UidQueue::uid);
-  const auto session = std::ranges::find(uid->sessions, job.owner.session, &SessionQueue::session);
+  const auto user = std::ranges::find(owners_, job.owner.owner, &OwnerQueue::owner);
+  const auto session = std::ranges::find(user->sessions, job.owner.session, &SessionQueue::session);
   session->jobs.pop_front();
-  --uid->begun;
+  --user->begun;
   --begun_;
-  if (session->jobs.empty()) uid->sessions.erase(session);
-  if (uid->sessions.empty()) uids_.erase(uid);
+  if (session->jobs.empty()) user->sessions.erase(session);
+  if (user->sessions.empty()) owners_.erase(user);
 }
 
 template <class Matches>
 bool ThreadWorkers::CancelWhere(SessionId session, const Matches& matches, Ended* ended) {
   bool has_found = false;
-  for (auto uid = uids_.begin(); uid != uids_.end();) {
-    const auto queue = std::ranges::find(uid->sessions, session, &SessionQueue::session);
-    if (queue != uid->sessions.end()) {
+  for (auto user = owners_.begin(); user != owners_.end();) {
+    const auto queue = std::ranges::find(user->sessions, session, &SessionQueue::session);
+    if (queue != user->sessions.end()) {
       std::erase_if(queue->jobs, [&](const std::shared_ptr<Job>& job) {
         if (!matches(*job)) return false;
         has_found = true;
@@ -230,9 +231,9 @@ bool ThreadWorkers::CancelWhere(SessionId session, const Matches& matches, Ended
         if (!job->has_begun) ended->push_back(job);
         return !job->has_begun;
       });
-      if (queue->jobs.empty()) uid->sessions.erase(queue);
+      if (queue->jobs.empty()) user->sessions.erase(queue);
     }
-    uid = uid->sessions.empty() ? uids_.erase(uid) : std::next(uid);
+    user = user->sessions.empty() ? owners_.erase(user) : std::next(user);
   }
   return has_found;
 }
@@ -268,15 +269,16 @@ void ThreadWorkers::Stop() {
   {
     const MutexLock lock(mutex_);
     stops_ = true;
-    for (UidQueue& uid : uids_) {
-      for (SessionQueue& session : uid.sessions) {
+    for (OwnerQueue& user : owners_) {
+      for (SessionQueue& session : user.sessions) {
         for (const auto& job : session.jobs) job->is_cancelled.store(true);
         std::erase_if(session.jobs,
                       [](const std::shared_ptr<Job>& job) { return !job->has_begun; });
       }
-      std::erase_if(uid.sessions, [](const SessionQueue& session) { return session.jobs.empty(); });
+      std::erase_if(user.sessions,
+                    [](const SessionQueue& session) { return session.jobs.empty(); });
     }
-    std::erase_if(uids_, [](const UidQueue& uid) { return uid.sessions.empty(); });
+    std::erase_if(owners_, [](const OwnerQueue& user) { return user.sessions.empty(); });
     Dispatch();
     for (const auto& thread : threads_) {
       thread->piece_came.NotifyOne();

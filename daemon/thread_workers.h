@@ -2,8 +2,8 @@
 //
 // Each job that has begun has its own thread, but only `turns` jobs run at a time. A job whose
 // slice has passed gives its turn to another job when it calls Continue and other jobs wait. A job
-// that waits for a device (Block) holds no turn. Turns rotate between uids, then between the
-// sessions of a uid, so a short call never waits for the end of another owner's long call.
+// that waits for a device (Block) holds no turn. Turns rotate between owners, then between the
+// sessions of an owner, so a short call never waits for the end of another owner's long call.
 //
 // Threads: the owner calls Stop and the destructor; for the other functions see workers.h.
 // Invariant: at most `turns` jobs hold a turn. While a turn is free, the first job of a session
@@ -29,9 +29,9 @@ class ThreadWorkers final : public Workers {
     std::uint32_t turns = 2;
     // Time after which a job gives up its turn; 0: at every call of Continue.
     std::chrono::microseconds slice{5000};
-    // Limits of the number of jobs that have begun and not ended. Each uid may always have one job
+    // Limits of the number of jobs that have begun and not ended. Each owner may always have one job
     // that has begun, whatever the limits are.
-    std::uint32_t begun_per_uid_max = 16;
+    std::uint32_t begun_per_owner_max = 16;
     std::uint32_t begun_max = 64;
   };
 
@@ -55,9 +55,9 @@ class ThreadWorkers final : public Workers {
     // The jobs of the session in order; only the first job may have begun.
     std::deque<std::shared_ptr<Job>> jobs;
   };
-  struct UidQueue {
-    std::uint32_t uid;
-    // The sessions of the uid; the session that gets the next turn is at the front.
+  struct OwnerQueue {
+    OwnerId owner;
+    // The sessions of the owner; the session that gets the next turn is at the front.
     std::list<SessionQueue> sessions;
     std::uint32_t begun = 0;
   };
@@ -66,11 +66,11 @@ class ThreadWorkers final : public Workers {
   using Ended = std::vector<std::shared_ptr<Job>>;
   static void CallCancelled(const Ended& ended);
 
-  bool MayBegin(const UidQueue& uid) const KVD_REQUIRES(mutex_);
+  bool MayBegin(const OwnerQueue& user) const KVD_REQUIRES(mutex_);
   // Gives free turns to the next jobs.
   void Dispatch() KVD_REQUIRES(mutex_);
   bool GiveOneTurn() KVD_REQUIRES(mutex_);
-  bool GiveTurn(UidQueue& uid, SessionQueue& session) KVD_REQUIRES(mutex_);
+  bool GiveTurn(OwnerQueue& user, SessionQueue& session) KVD_REQUIRES(mutex_);
   // Adds an idle thread. False: the system refused.
   bool StartThread() KVD_REQUIRES(mutex_);
   bool BeginOn(const std::shared_ptr<Job>& job) KVD_REQUIRES(mutex_);
@@ -87,8 +87,8 @@ class ThreadWorkers final : public Workers {
   const Options options_;
   Mutex mutex_;
   bool stops_ KVD_GUARDED_BY(mutex_) = false;
-  std::list<UidQueue> uids_
-      KVD_GUARDED_BY(mutex_);  // the uids; the uid that gets the next turn is at the front
+  std::list<OwnerQueue> owners_
+      KVD_GUARDED_BY(mutex_);  // the owners; the owner that gets the next turn is at the front
   std::uint32_t turns_taken_ KVD_GUARDED_BY(mutex_) = 0;
   std::uint32_t begun_ KVD_GUARDED_BY(mutex_) = 0;
   std::list<std::unique_ptr<Thread>> threads_ KVD_GUARDED_BY(mutex_);

@@ -15,30 +15,33 @@
 #include "base/unique_fd.h"
 #include "daemon/io_loop.h"
 #include "daemon/session_tokens.h"
+#include "daemon/shares.h"
 
 namespace kvd {
 
 class WaitingSessions {
  public:
   // `given_up` is called when a session's deadline passes, its client's process ends, or the
-  // session is removed because its uid has too many waiting sessions.
+  // session is removed because its owner has too many waiting sessions.
   WaitingSessions(IoLoop& loop, std::function<void(const StoredSession&)> given_up);
 
-  // Adds a session. At most `waiting_max` sessions of a uid wait: if there are more, the uid's
+  // Adds a session. At most `waiting_max` sessions of an owner wait: if there are more, the owner's
   // oldest waiting session is given up. `process`: a pidfd of the client; may be empty.
+  // `outliving`: the share that counts the session while it waits; may be empty.
   void Add(const StoredSession& session, std::chrono::milliseconds wait, std::size_t waiting_max,
-           UniqueFd process = {});
-  // Removes and returns the waiting session of this token and uid; returns nullopt if no such
+           UniqueFd process = {}, Share outliving = {});
+  // Removes and returns the waiting session of this token and owner; returns nullopt if no such
   // session waits.
-  std::optional<StoredSession> Take(const SessionToken& token, std::uint32_t uid);
-  // Gives up the uid's oldest waiting session; returns false if the uid has no waiting session.
-  bool GiveUpOldest(std::uint32_t uid);
+  std::optional<StoredSession> Take(const SessionToken& token, OwnerId owner);
+  // Gives up the owner's oldest waiting session; returns false if the owner has none.
+  bool GiveUpOldest(OwnerId owner);
   std::size_t count() const { return waiting_.size(); }
 
  private:
   struct Waiting {
     StoredSession session;
     UniqueFd process;
+    Share outliving;
     std::unique_ptr<IoLoop::Handle> timer;
     std::unique_ptr<IoLoop::Handle> process_end;
   };

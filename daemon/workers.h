@@ -12,12 +12,13 @@
 
 #include "base/ids.h"
 #include "base/work_control.h"
+#include "engine/memory/owner.h"
 
 namespace kvd {
 
-// The owner of a piece of work: turns rotate between uids, then between sessions.
+// The owner of a piece of work: turns rotate between owners, then between sessions.
 struct WorkOwner {
-  std::uint32_t uid = 0;
+  OwnerId owner{};
   SessionId session = SessionId::kNone;
 };
 

@@ -94,9 +94,9 @@ class PoolCheck {
   std::map<std::uint32_t, bool> states_;
 };
 
-std::string SnapshotOf(const Memory& memory, SequenceHandle handle) {
+SnapshotInfo SnapshotOf(const Memory& memory, SequenceHandle handle) {
   for (const SnapshotInfo& snapshot : memory.snapshots().List()) {
-    if (snapshot.sequence == handle) return snapshot.name;
+    if (snapshot.sequence == handle) return snapshot;
   }
   return {};
 }
@@ -113,11 +113,12 @@ std::vector<LostSequence> DropWhatIsNotFinite(Memory& memory) {
     memory.holds().Release(hold);
     if (!found) continue;
     const bool is_published = (info.flags & layout::kSequencePublished) != 0;
-    std::string name = is_published ? SnapshotOf(memory, info.handle) : std::string();
-    const Status dropped =
-        is_published ? memory.snapshots().Unpublish(name) : memory.sequences().Drop(info.handle);
+    SnapshotInfo snapshot = is_published ? SnapshotOf(memory, info.handle) : SnapshotInfo();
+    const Status dropped = is_published
+                               ? memory.snapshots().Unpublish(snapshot.name, snapshot.owner)
+                               : memory.sequences().Drop(info.handle);
     if (!dropped) *found += "; it could not be dropped: " + dropped.error().message;
-    lost.push_back({info.handle, std::move(name), std::move(*found)});
+    lost.push_back({info.handle, std::move(snapshot.name), std::move(*found)});
   }
   return lost;
 }

@@ -6,7 +6,7 @@
 //             commit record; a file in the directory of the pool
 //   requests  one per client, written by the client: submission ring, payload arena
 //   results   one per client, written by the daemon: completion ring, output arena
-//   map       one per uid that asks for it, written by the daemon: the live map of the pool
+//   map       one per owner that asks for it, written by the daemon: the live map of the pool
 //
 // Rules: fields have a fixed width; offsets count from the segment's base; reserved bytes are zero;
 // each byte has one writer; groups that different processes write lie on different cache lines.
@@ -23,6 +23,7 @@
 //   7  sequences keep their sampler; sessions keep the process of their client
 //   8  owners are opaque; sequences keep their parent and their last edits; sessions keep a note
 //   9  samplers have a chain, and numbers that change with each draw
+//  10  owners may be tenants; sequences expire and may be ephemeral; sessions may outlive a process
 #pragma once
 
 #include <atomic>
@@ -53,7 +54,7 @@ inline constexpr std::uint32_t kNameBytesMax = 64;
 inline constexpr std::uint32_t kAppliedMax = 62;
 // Number of edits kept for each sequence; divides 2^32.
 inline constexpr std::uint32_t kEditsKept = 32;
-inline constexpr std::uint32_t kSessionNoteBytes = 48;
+inline constexpr std::uint32_t kSessionNoteBytes = 64;
 
 // ------------------------------------------------------------------------------------------ meta
 //
@@ -191,6 +192,9 @@ enum SequenceFlags : std::uint32_t {
   kSequencePinned = 1u << 2,
   kSequencePublished = 1u << 3,  // the sequence belongs to a snapshot and is immutable
   kSequenceEdited = 1u << 4,     // some cells of the sequence are not pristine
+  // No prompt reuses the sequence's cells, and the sequence is dropped when it is released. A copy
+  // of cells of an ephemeral sequence is ephemeral too.
+  kSequenceEphemeral = 1u << 5,
 };
 
 enum SamplerFlags : std::uint32_t {
@@ -236,7 +240,8 @@ struct SequenceRecord {
   // no request is recorded.
   std::uint64_t request;
   std::uint64_t request_session;
-  // Owner of the sequence: a number that the memory does not interpret; the daemon stores a uid.
+  // Owner of the sequence: a number that the memory does not interpret; the daemon stores a uid or
+  // the number of a tenant.
   std::uint64_t owner;
   std::uint64_t owner_session;   // SessionId
   std::uint64_t namespace_salt;  // salt of the sequence's namespace; 0: the owner's own namespace
@@ -265,9 +270,11 @@ struct SequenceRecord {
   std::uint64_t parent;        // SequenceHandle of the fork's source; 0: not a fork
   std::uint32_t parent_cells;  // number of the parent's first cells that the fork shares
   std::uint32_t reserved;
+  // The time at which the daemon drops the sequence; 0: none.
+  std::uint64_t expires_unix_ms;
   SamplerRecord sampler;
 };
-static_assert(sizeof(SequenceRecord) == 384 && std::is_standard_layout_v<SequenceRecord>);
+static_assert(sizeof(SequenceRecord) == 392 && std::is_standard_layout_v<SequenceRecord>);
 
 enum EditKind : std::uint16_t {
   kEditRemoved = 1,
@@ -325,7 +332,7 @@ struct SessionRecord {
   std::byte note[kSessionNoteBytes];
   AppliedRecord applied[kAppliedMax];
 };
-static_assert(sizeof(SessionRecord) == 2048);
+static_assert(sizeof(SessionRecord) == 2064);
 
 // One record per cell of a group. A CellRecord is written before the commit that makes its cell
 // reachable, and does not change while the cell is reachable.

@@ -25,6 +25,7 @@
 #include "shm/verbs_sequences.h"
 #include "shm/verbs_snapshots.h"
 #include "shm/verbs_state.h"
+#include "shm/verbs_tenants.h"
 #include "shm/verbs_text.h"
 #include "shm/verbs_why.h"
 #include "shm/wire_generate.h"
@@ -77,6 +78,8 @@ enum class Verb : std::uint16_t {
   kWhy = 42,
   kLog = 43,
   kRank = 44,
+  kSetLife = 45,
+  kTenants = 46,
 };
 
 // The kind of a payload. The parsers of payloads are in shm/payload_codec.h.
@@ -113,7 +116,8 @@ struct PayloadRule {
 };
 
 // Which callers may use a verb.
-enum class CallerRule : std::uint8_t { kAnyUid, kDaemonsUid };
+// kTenantUid: the uid of the tenants, or the daemon's own.
+enum class CallerRule : std::uint8_t { kAnyUid, kDaemonsUid, kTenantUid };
 
 // How the daemon answers a retried request, which may have been applied before.
 enum class Resend : std::uint8_t {
@@ -191,10 +195,15 @@ inline constexpr VerbTable kVerbTable{
          .name = "ping",
          .payload = {.kind = PayloadKind::kBytes, .bytes_max = kPingBytesMax}}),
     Row<InfoArgs, OneReply<InfoReply>>({.verb = Verb::kInfo, .name = "info"}),
-    Row<CreateArgs, CreateReply>(
-        {.verb = Verb::kCreate, .name = "create", .resend = Resend::kReply}),
-    Row<ForkArgs, ForkReply>(
-        {.verb = Verb::kFork, .name = "fork", .resend = Resend::kReply, .parts = Parts::kAnswer}),
+    Row<CreateArgs, CreateReply>({.verb = Verb::kCreate,
+                                  .name = "create",
+                                  .flags = kFlagEphemeral,
+                                  .resend = Resend::kReply}),
+    Row<ForkArgs, ForkReply>({.verb = Verb::kFork,
+                              .name = "fork",
+                              .flags = kFlagEphemeral,
+                              .resend = Resend::kReply,
+                              .parts = Parts::kAnswer}),
     Row<DropArgs, NoReply>(
         {.verb = Verb::kDrop, .name = "drop", .flags = kFlagForce, .resend = Resend::kReply}),
     Row<CopyRangeArgs, EditReply>({.verb = Verb::kCopyRange,
@@ -243,7 +252,7 @@ inline constexpr VerbTable kVerbTable{
     Row<PublishArgs, PublishReply>(
         {.verb = Verb::kPublish,
          .name = "publish",
-         .flags = kFlagForce | kFlagPublic,
+         .flags = kFlagForce | kFlagPublic | kFlagEphemeral,
          .payload = NamePayload(PayloadKind::kSnapshotName, Access::kNone),
          .resend = Resend::kReply}),
     Row<UnpublishArgs, NoReply>(
@@ -332,6 +341,12 @@ inline constexpr VerbTable kVerbTable{
         {.verb = Verb::kRank,
          .name = "rank",
          .payload = {.kind = PayloadKind::kTexts, .bytes_min = 8, .bytes_max = kTextBytesMax}}),
+    Row<SetLifeArgs, NoReply>({.verb = Verb::kSetLife,
+                               .name = "set_life",
+                               .flags = kFlagForce | kFlagEphemeral,
+                               .resend = Resend::kReply}),
+    Row<TenantsArgs, ListReply<TenantEntry>>(
+        {.verb = Verb::kTenants, .name = "tenants", .caller = CallerRule::kTenantUid}),
 };
 
 // The rows of all verbs without the types of arguments and replies. Verb n has index n - 1.

@@ -17,16 +17,25 @@ struct SequenceEntry {
   std::uint32_t delta_count;
   std::int32_t first_pos;
   std::int32_t next_pos;
-  std::uint32_t reserved;
+  std::uint32_t expires_in_seconds;  // rounded up; 0: the sequence does not expire
   std::uint64_t age_ms;
 };
 static_assert(sizeof(SequenceEntry) == 64);
 
+// Returns the description of an argument in slot p1: the seconds after which a new sequence
+// expires; 0: it does not expire.
+template <class Args>
+constexpr auto TtlSeconds(std::uint32_t Args::* member) {
+  return Number("ttl_seconds", member, ArgumentSlot::kP1, 0, kTtlSecondsMax);
+}
+
 struct CreateArgs {
   std::uint64_t cache_salt = 0;  // salt of the sequence's namespace; 0: the session's salt
+  std::uint32_t ttl_seconds = 0;
   static constexpr auto Slots() {
     return Slotted(Number("cache_salt", &CreateArgs::cache_salt, ArgumentSlot::kArgument, kInt64Min,
-                          kInt64Max));
+                          kInt64Max),
+                   TtlSeconds(&CreateArgs::ttl_seconds));
   }
 };
 struct CreateReply {
@@ -42,11 +51,12 @@ struct ForkArgs {
   // Number of first cells that the forks share; nullopt: all cells.
   std::optional<std::uint32_t> cells{};
   std::uint32_t count = 1;  // number of forks
+  std::uint32_t ttl_seconds = 0;
   static constexpr auto Slots() {
-    return Slotted(
-        Handle("sequence", &ForkArgs::sequence, Access::kRead),
-        Number("cells", &ForkArgs::cells, ArgumentSlot::kP0, -1, kInt32Max),
-        Number("count", &ForkArgs::count, ArgumentSlot::kArgument, 1, layout::kForksMax));
+    return Slotted(Handle("sequence", &ForkArgs::sequence, Access::kRead),
+                   Number("cells", &ForkArgs::cells, ArgumentSlot::kP0, -1, kInt32Max),
+                   Number("count", &ForkArgs::count, ArgumentSlot::kArgument, 1, layout::kForksMax),
+                   TtlSeconds(&ForkArgs::ttl_seconds));
   }
 };
 struct ForkReply {
@@ -226,6 +236,18 @@ struct RetainReply {
   }
   static Result<RetainReply> Again(const RetainArgs& args, const Remembered& done) {
     return RetainReply{.sequence = args.sequence, .stays = done.sequence != SequenceHandle::kNone};
+  }
+};
+
+// Sets the time after which a sequence expires; 0: it does not expire. kFlagEphemeral: the sequence
+// becomes ephemeral; without the flag it stays as it is. The daemon drops an expired sequence also
+// while a request computes on it, and also if it is retained or pinned.
+struct SetLifeArgs {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  std::uint32_t ttl_seconds = 0;
+  static constexpr auto Slots() {
+    return Slotted(Handle("sequence", &SetLifeArgs::sequence, Access::kChange),
+                   TtlSeconds(&SetLifeArgs::ttl_seconds));
   }
 };
 

@@ -2,7 +2,7 @@
 // name.
 #pragma once
 
-#include "shm/verb_slots.h"
+#include "shm/verbs_sequences.h"
 
 namespace kvd::wire {
 
@@ -12,17 +12,20 @@ struct SnapshotEntry {
   std::uint32_t owner_uid;
   std::uint32_t is_public;
   std::uint32_t cell_count;
-  std::uint32_t reserved;
+  std::uint32_t expires_in_seconds;  // rounded up; 0: the snapshot does not expire
   std::uint64_t age_ms;
 };
 static_assert(sizeof(SnapshotEntry) == 96);
 
 // Publishes a snapshot of the sequence. kFlagPublic: every uid may fork the snapshot. kFlagForce:
-// replaces an existing snapshot of the same name.
+// replaces an existing snapshot of the same name. kFlagEphemeral: no prompt reuses the snapshot's
+// cells, except forks of the snapshot.
 struct PublishArgs {
   SequenceHandle sequence = SequenceHandle::kNone;
+  std::uint32_t ttl_seconds = 0;
   static constexpr auto Slots() {
-    return Slotted(Handle("sequence", &PublishArgs::sequence, Access::kRead));
+    return Slotted(Handle("sequence", &PublishArgs::sequence, Access::kRead),
+                   TtlSeconds(&PublishArgs::ttl_seconds));
   }
 };
 struct PublishReply {

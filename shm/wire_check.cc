@@ -2,6 +2,7 @@
 #include "shm/wire_check.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 #include "base/name.h"
@@ -114,6 +115,21 @@ Status ValidateName(std::string_view name) {
   return {};
 }
 
+Result<std::array<std::uint8_t, 16>> ParseTenantId(std::string_view digits) {
+  std::array<std::uint8_t, 16> id{};
+  const auto fail = [&] {
+    return Bad("tenant", Concat("'", digits.substr(0, 40), "' is not ", 2 * id.size(),
+                                " hexadecimal digits"));
+  };
+  if (digits.size() != 2 * id.size()) return fail();
+  for (std::size_t i = 0; i < id.size(); ++i) {
+    const char* const first = digits.data() + 2 * i;
+    const auto [end, error] = std::from_chars(first, first + 2, id[i], 16);
+    if (error != std::errc() || end != first + 2) return fail();
+  }
+  return id;
+}
+
 Result<CheckedHello> ValidateHello(const Hello& hello) {
   if (hello.magic != kHelloMagic) {
     return Bad("hello.magic", Text(hello.magic) + ": not a kvd client");
@@ -148,6 +164,12 @@ Result<CheckedHello> ValidateHello(const Hello& hello) {
   checked.shares_prefixes = (hello.flags & kHelloNoPrefix) == 0;
   checked.returns = (hello.flags & kHelloReturns) != 0;
   checked.cache_salt = hello.cache_salt;
+  std::ranges::copy(hello.tenant, checked.tenant.begin());
+  if (hello.outlive_seconds > kOutliveSecondsMax) {
+    return Bad("hello.outlive_seconds",
+               Text(hello.outlive_seconds) + " is not in [0, " + Text(kOutliveSecondsMax) + "]");
+  }
+  checked.outlive_seconds = hello.outlive_seconds;
   checked.has_session_token =
       std::ranges::any_of(checked.session_token, [](std::uint8_t byte) { return byte != 0; });
   const std::string_view name(hello.name, sizeof hello.name);

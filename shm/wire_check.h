@@ -23,6 +23,10 @@ namespace kvd::wire {
 // kInvalidArgument.
 Status ValidateName(std::string_view name);
 
+// Reads the 16 bytes of a tenant (Hello::tenant) from 32 hexadecimal digits. Error:
+// kInvalidArgument.
+Result<std::array<std::uint8_t, 16>> ParseTenantId(std::string_view digits);
+
 // A Hello with its defaults filled in.
 struct CheckedHello {
   ChannelGeometry geometry;
@@ -33,6 +37,8 @@ struct CheckedHello {
   bool shares_prefixes = true;
   bool returns = false;
   std::uint64_t cache_salt = 0;
+  std::array<std::uint8_t, 16> tenant{};  // all zero: no tenant
+  std::uint32_t outlive_seconds = 0;      // at most kOutliveSecondsMax
   std::string name;
 };
 

@@ -35,7 +35,8 @@
 //   6  kEmbed has several texts and a pooling; verb 44
 //   7  verb 25 hands out chat templates in place of formatted chats; kGenerate has a chain of
 //      samplers and breakers; kEmbed says whether rows were scaled
-//   8  kGenerate has a grammar and triggers
+//   8  kGenerate has a grammar and triggers; the hello names a tenant and how long its session
+//      outlives its process; sequences expire
 #pragma once
 
 #include <cstdint>
@@ -72,11 +73,15 @@ inline constexpr std::uint32_t kRankTextBytesMax = 256u << 10;  // query or docu
 // list, and the tokens.
 inline constexpr std::uint32_t kTokenListsBytesMax = 4 * (1 + kEmbedTextsMax + kEmbedTokensMax);
 
+inline constexpr std::uint32_t kOutliveSecondsMax = 604'800;  // a week
+// Largest time after which a sequence expires: a year.
+inline constexpr std::uint32_t kTtlSecondsMax = 31'536'000;
+
 inline constexpr std::uint8_t kBell = 1;
 inline constexpr std::uint8_t kGoodbyeBell = 2;
 
 enum HelloFlags : std::uint32_t {
-  kHelloMap = 1u << 0,       // the daemon also sends the descriptor of the live map of this uid
+  kHelloMap = 1u << 0,       // the daemon also sends the descriptor of the owner's live map
   kHelloNoPrefix = 1u << 1,  // prompts of this session reuse no tokens of other sequences
   // The client reconnects when the daemon is restarted. A daemon that stops leaves this client's
   // requests in flight unanswered, and the next daemon resumes these requests. For a client without
@@ -97,9 +102,15 @@ struct Hello {
   std::uint8_t session_token[16];  // token of the session to resume; all zero: start a new session
   // Name of the client, shown in logs and lists; printable ASCII, zero padded.
   char name[32];
-  // Prompts reuse tokens only of sequences with the same salt. 0: the uid's default namespace.
+  // Prompts reuse tokens only of sequences with the same salt. 0: the owner's default namespace.
   std::uint64_t cache_salt;
-  std::uint8_t reserved[32];
+  // The tenant of the session's uid to which the session belongs; all zero: the uid itself. Only
+  // the daemon's --tenant-uid may name a tenant.
+  std::uint8_t tenant[16];
+  // Seconds for which the session and its requests stay after the connection is lost, also if the
+  // client's process has ended; 0: the session ends with its process.
+  std::uint32_t outlive_seconds;
+  std::uint8_t reserved[12];
 };
 static_assert(sizeof(Hello) == 128 && std::is_standard_layout_v<Hello>);
 
@@ -138,10 +149,12 @@ enum SubmissionFlags : std::uint16_t {
   kFlagProgress = 1u << 6,
   kFlagNormalize = 1u << 7,
   kFlagNoPrefix = 1u << 8,  // kDecode, kGenerate: the prompt reuses no tokens of other sequences
+  // kCreate, kFork, kPublish, kSetLife: the sequence is ephemeral (layout::kSequenceEphemeral).
+  kFlagEphemeral = 1u << 9,
   // Allowed for every verb: the request may have been applied before, completely or in part.
   kFlagRetry = 1u << 15,
 };
-inline constexpr std::uint16_t kSubmissionFlagsAll = ((1u << 9) - 1) | kFlagRetry;
+inline constexpr std::uint16_t kSubmissionFlagsAll = ((1u << 10) - 1) | kFlagRetry;
 
 struct Submission {
   std::uint64_t request;

@@ -27,6 +27,8 @@ Status ImportFile(const GlobalOptions& global, const LlamaOptions& options);
 Status ExportFile(const GlobalOptions& global, const LlamaOptions& options);
 
 Status WarmPrefix(const GlobalOptions& global, const PrefixOptions& options);
+Status ListTenants(const GlobalOptions& global);
+Status SetLife(const GlobalOptions& global, const LifeOptions& options);
 Status PinSequences(const GlobalOptions& global, const PrefixOptions& options, bool is_pinned);
 Status DropSequences(const GlobalOptions& global, const PrefixOptions& options);
 

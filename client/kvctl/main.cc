@@ -14,6 +14,7 @@
 #include "client/kvctl/prompt_options.h"
 #include "shm/sampling_params.h"
 #include "shm/socket_address.h"
+#include "shm/wire_check.h"
 
 namespace {
 
@@ -36,6 +37,7 @@ struct CommandLine {
   PrefixOptions prefix;
   LlamaOptions llama;
   PingOptions ping;
+  LifeOptions life;
   MapOptions map;
   bool info_wants_profile = false;
   std::int64_t timeout_ms = -1;
@@ -197,6 +199,16 @@ void AddPrefixVerbs(CLI::App& app, CommandLine& line) {
   warm->add_flag("--parse-special", options.parses_special,
                  "read names of special tokens in the text as those tokens");
   warm->add_flag("--pin", options.is_pinned, "never evict the sequence");
+  CLI::App* life =
+      AddVerb(app, line, "life", "Set when sequences expire, and whether prompts may reuse them",
+              "life 4294967299 --ttl 3600", [&line] { return SetLife(line.global, line.life); });
+  life->add_option("handle", line.life.handles, "handle of a sequence, as in ps")->required();
+  life->add_option("--ttl", line.life.ttl_seconds,
+                   "seconds after which the sequence is dropped; 0: it does not expire [0]")
+      ->check(CLI::Range(0u, kvd::wire::kTtlSecondsMax));
+  life->add_flag("--ephemeral", line.life.is_ephemeral,
+                 "no prompt reuses the sequence, and it is dropped when it is released");
+  life->add_flag("-f,--force", line.life.is_forced, "also sequences of your other sessions");
   for (const bool is_pinned : {true, false}) {
     CLI::App* pin =
         AddVerb(app, line, is_pinned ? "pin" : "unpin",
@@ -313,6 +325,8 @@ void AddDaemonVerbs(CLI::App& app, CommandLine& line) {
       "show how the time of steps is divided, for decode steps and for steps with prompts");
   AddVerb(app, line, "defrag", "Pack the pool and settle sequences with many shifts", "defrag",
           [&line] { return Defragment(line.global); });
+  AddVerb(app, line, "tenants", "List the tenants, their limits and what they hold", "tenants",
+          [&line] { return ListTenants(line.global); });
   CLI::App* ping = AddVerb(app, line, "ping", "Measure round trips", "ping --count 100 --bytes 64",
                            [&line] { return PingDaemon(line.global, line.ping); });
   ping->add_option("-c,--count", line.ping.count, "number of round trips [10]")
@@ -360,6 +374,15 @@ int main(int argument_count, char** arguments) {
       ->excludes(socket);
   app.add_option("--cache-salt", line.global.connect.cache_salt,
                  "a number; prompts reuse only sequences with the same salt [0]");
+  app.add_option_function<std::string>(
+         "--tenant",
+         [&line](const std::string& digits) {
+           const auto tenant = kvd::wire::ParseTenantId(digits);
+           if (!tenant) throw CLI::ValidationError("--tenant", tenant.error().message);
+           line.global.connect.tenant = *tenant;
+         },
+         "the tenant of this uid to act for, 32 hexadecimal digits [the uid itself]")
+      ->type_name("HEX");
   app.add_option("--timeout-ms", line.timeout_ms, "timeout of each request; default: no limit");
   app.add_flag("--json", line.global.wants_json, "print JSON");
   AddRun(app, line);

@@ -94,6 +94,13 @@ struct TextOptions {
   bool parses_special = false;
 };
 
+struct LifeOptions {
+  std::vector<std::string> handles;
+  std::uint32_t ttl_seconds = 0;  // 0: the sequences do not expire
+  bool is_ephemeral = false;
+  bool is_forced = false;  // true: also sequences of other sessions
+};
+
 struct PrefixOptions {
   std::string file;                  // kvctl warm: file of the prompt; "-": standard input
   bool parses_special = false;       // warm

@@ -24,6 +24,7 @@ std::string StateText(const wire::SequenceEntry& entry) {
   add(layout::kSequenceRetained, "retained");
   add(layout::kSequencePinned, "pinned");
   add(layout::kSequenceEdited, "edited");
+  add(layout::kSequenceEphemeral, "ephemeral");
   return text.empty() ? "live" : text;
 }
 
@@ -48,6 +49,9 @@ Json JsonOf(const wire::SequenceEntry& entry) {
       .Set("first_pos", std::int64_t{entry.first_pos})
       .Set("next_pos", std::int64_t{entry.next_pos})
       .Set("age_ms", entry.age_ms);
+  if (entry.expires_in_seconds != 0) {
+    json.Set("expires_in_seconds", std::uint64_t{entry.expires_in_seconds});
+  }
   return json;
 }
 

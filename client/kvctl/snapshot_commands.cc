@@ -79,6 +79,9 @@ Status ListSnapshots(const GlobalOptions& global) {
           .Set("public", snapshot.is_public)
           .Set("cells", std::uint64_t{snapshot.cell_count})
           .Set("age_ms", snapshot.age_ms);
+      if (snapshot.expires_in_seconds != 0) {
+        json.Set("expires_in_seconds", std::uint64_t{snapshot.expires_in_seconds});
+      }
       list.Add(std::move(json));
     }
     std::puts(list.Text().c_str());

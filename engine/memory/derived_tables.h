@@ -33,6 +33,16 @@ struct FreedNumbers {
   std::vector<std::uint32_t> logits;
 };
 
+// The name and the owner of a snapshot, and their order.
+using SnapshotKey = std::pair<std::string_view, OwnerId>;
+struct SnapshotOrder {
+  using is_transparent = void;
+  template <class A, class B>
+  bool operator()(const A& a, const B& b) const {
+    return SnapshotKey(a.first, a.second) < SnapshotKey(b.first, b.second);
+  }
+};
+
 struct DerivedTables {
   std::array<BlockTable, layout::kGroupsMax> blocks;  // by group
   SlotTable states;
@@ -40,8 +50,9 @@ struct DerivedTables {
   ListArena lists;
   FreeSet sequences;  // free records
   FreeSet snapshots;
-  // The index of the snapshot's record, by name.
-  std::map<std::string, std::uint32_t, std::less<>> snapshots_by_name;
+  // The index of the snapshot's record, by name and owner; and of public snapshots, by name.
+  std::map<std::pair<std::string, OwnerId>, std::uint32_t, SnapshotOrder> snapshots_by_name;
+  std::map<std::string, std::uint32_t, std::less<>> public_snapshots;
   FreeSet sessions;
   // The index of the session's record, by session id.
   std::map<std::uint64_t, std::uint32_t> sessions_by_id;

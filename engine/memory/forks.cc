@@ -53,6 +53,9 @@ Status PlanForks(const MemoryStore& store, const NewForks& forks, ForkPlan* plan
   record.owner = static_cast<std::uint64_t>(forks.owner.id);
   record.owner_session = static_cast<std::uint64_t>(forks.owner.session);
   record.namespace_salt = forks.owner.namespace_salt;
+  record.expires_unix_ms = forks.owner.life.expires_unix_ms;
+  record.flags |= source.flags & layout::kSequenceEphemeral;
+  if (forks.owner.life.is_ephemeral) record.flags |= layout::kSequenceEphemeral;
   record.edit_number = 1;
   if (forks.source != layout::kNoSlot) {
     record.parent = static_cast<std::uint64_t>(MakeHandle(forks.source, source.generation));

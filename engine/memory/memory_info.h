@@ -14,10 +14,18 @@
 
 namespace kvd {
 
+// How long a sequence stays, and whether other prompts may reuse its cells.
+struct SequenceLife {
+  std::uint64_t expires_unix_ms = 0;  // the time at which the sequence is dropped; 0: none
+  bool is_ephemeral = false;          // layout::kSequenceEphemeral
+  friend bool operator==(const SequenceLife&, const SequenceLife&) = default;
+};
+
 struct SequenceOwner {
   OwnerId id{};
   SessionId session = SessionId::kNone;
   std::uint64_t namespace_salt = 0;
+  SequenceLife life{};
 };
 
 struct SequenceInfo {

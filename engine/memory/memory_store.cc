@@ -163,8 +163,11 @@ SequenceInfo MemoryStore::Describe(std::uint32_t index) const {
   NoteLooks(1);
   SequenceInfo info;
   info.handle = MakeHandle(index, record.generation);
-  info.owner = {OwnerId{record.owner}, static_cast<SessionId>(record.owner_session),
-                record.namespace_salt};
+  info.owner = {.id = OwnerId{record.owner},
+                .session = static_cast<SessionId>(record.owner_session),
+                .namespace_salt = record.namespace_salt,
+                .life = {.expires_unix_ms = record.expires_unix_ms,
+                         .is_ephemeral = (record.flags & layout::kSequenceEphemeral) != 0}};
   info.flags = record.flags;
   // Only published sequences can be in the public space.
   info.is_public =

@@ -26,6 +26,7 @@ OwnerTable::Entry OwnerTable::EntryOf(const layout::SequenceRecord& record) {
           .request_session = record.request_session,
           .request = record.request,
           .owner = OwnerId{record.owner},
+          .expires_unix_ms = record.expires_unix_ms,
           .list_units = ListUnitsOf(record),
           .is_live = true,
           .is_retained = (record.flags & layout::kSequenceRetained) != 0,
@@ -54,6 +55,7 @@ void OwnerTable::Put(std::uint32_t index, const Entry& entry) {
   sessions_.insert(sessions_.end(), Place{entry.session, entry.created_by, index});
   if (entry.request != 0) requests_.insert({entry.request_session, entry.request, index});
   if (entry.is_retained) retained_.insert({static_cast<std::uint64_t>(entry.owner), 0, index});
+  if (entry.expires_unix_ms != 0) expiries_.insert({entry.expires_unix_ms, index});
   if (!entry.is_held) return;
   OwnerUse& use = uses_[entry.owner];
   ++use.sequences;
@@ -64,6 +66,7 @@ void OwnerTable::Take(std::uint32_t index, const Entry& entry) {
   sessions_.erase({entry.session, entry.created_by, index});
   if (entry.request != 0) requests_.erase({entry.request_session, entry.request, index});
   if (entry.is_retained) retained_.erase({static_cast<std::uint64_t>(entry.owner), 0, index});
+  if (entry.expires_unix_ms != 0) expiries_.erase({entry.expires_unix_ms, index});
   if (!entry.is_held) return;
   const auto use = uses_.find(entry.owner);
   KVD_ASSERT(use != uses_.end() && use->second.sequences > 0);
@@ -110,6 +113,21 @@ std::size_t OwnerTable::List(const Places& places, std::uint64_t owner, Cursor* 
     indices[count++] = place->index;
     // Indices are below 2^32 - 1, so index + 1 does not overflow.
     *cursor = {.request = place->request, .index = place->index + 1};
+  }
+  return count;
+}
+
+std::optional<std::uint64_t> OwnerTable::NextExpiry() const {
+  if (expiries_.empty()) return std::nullopt;
+  return expiries_.begin()->first;
+}
+
+std::size_t OwnerTable::ListExpired(std::uint64_t now_unix_ms,
+                                    std::span<std::uint32_t> indices) const {
+  std::size_t count = 0;
+  for (auto next = expiries_.begin();
+       next != expiries_.end() && next->first <= now_unix_ms && count < indices.size(); ++next) {
+    indices[count++] = next->second;
   }
   return count;
 }

@@ -1,5 +1,6 @@
 // OwnerTable: the numbers of sequences and list units that each owner holds, the sequences that
-// belong to a session, the sequences that a request made, and the retained sequences of an owner. A
+// belong to a session, the sequences that a request made, the retained sequences of an owner, and the
+// sequences that expire. A
 // lookup visits only the sequences that it returns.
 //
 // Part of DerivedTables: each commit calls Follow with every record that it changes, so the table
@@ -11,8 +12,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/memory/owner.h"
@@ -57,6 +60,12 @@ class OwnerTable {
                           std::span<std::uint32_t> indices) const;
   std::size_t ListRetained(OwnerId owner, Cursor* cursor, std::span<std::uint32_t> indices) const;
 
+  // The earliest time of expiry, in milliseconds of Unix time; nullopt: no sequence expires.
+  std::optional<std::uint64_t> NextExpiry() const;
+  // Fills `indices` with the sequences that expire at `now_unix_ms` or earlier, the earliest first,
+  // and returns their number.
+  std::size_t ListExpired(std::uint64_t now_unix_ms, std::span<std::uint32_t> indices) const;
+
   friend bool operator==(const OwnerTable&, const OwnerTable&) = default;
 
  private:
@@ -66,6 +75,7 @@ class OwnerTable {
     std::uint64_t request_session = 0;
     std::uint64_t request = 0;
     OwnerId owner{};
+    std::uint64_t expires_unix_ms = 0;
     std::uint32_t list_units = 0;
     bool is_live = false;
     bool is_retained = false;
@@ -92,6 +102,8 @@ class OwnerTable {
   Places sessions_;                   // by session and the request that made the sequence
   Places requests_;                   // by session and the request that last computed the sequence
   Places retained_;                   // by owner
+  // By time of expiry and index; only sequences that expire.
+  std::set<std::pair<std::uint64_t, std::uint32_t>> expiries_;
 };
 
 }  // namespace kvd

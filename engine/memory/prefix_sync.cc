@@ -54,8 +54,9 @@ void IndexRecord(MemoryStore& store, std::uint32_t index, const PrefixSpace& spa
   PrefixIndex& prefixes = store.prefix.index;
   if (prefixes.contains(index) && prefixes.space(index) != space) prefixes.Remove(index);
   // With cross attention, cells also depend on the encoded text, so a sequence's tokens do not
-  // identify its cells.
-  const std::uint32_t pristine = store.has_cross() ? 0 : record.pristine_cells;
+  // identify its cells. No prompt takes cells of an ephemeral sequence.
+  const bool is_hidden = store.has_cross() || (record.flags & layout::kSequenceEphemeral) != 0;
+  const std::uint32_t pristine = is_hidden ? 0 : record.pristine_cells;
   if (!prefixes.contains(index)) {
     if (alike != layout::kNoSlot && prefixes.contains(alike) && prefixes.space(alike) == space) {
       prefixes.AddLike(index, alike, std::min(pristine, prefixes.depth(alike)));

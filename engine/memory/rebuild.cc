@@ -61,7 +61,9 @@ Status AddSnapshot(ConstMetaView meta, std::uint32_t index, std::vector<std::uin
                    Concat(record.sequence, " also belongs to another snapshot"));
   }
   (*owner)[sequence] = index;
-  if (!tables->snapshots_by_name.emplace(std::string(record.name, name_bytes), index).second) {
+  const std::string text(record.name, name_bytes);
+  if (!tables->snapshots_by_name.emplace(std::pair(text, OwnerId{record.owner}), index).second ||
+      (record.is_public != 0 && !tables->public_snapshots.emplace(text, index).second)) {
     return Corrupt(name + " name", "also belongs to another snapshot");
   }
   tables->snapshots.Take(index);

@@ -43,6 +43,7 @@ Result<bool> PrefixCache::RetainFound(const FoundSequence& found, const RequestT
   const std::uint32_t kept = CountRetainable(found);
   bool stays = is_pinned || kept >= kCellsMin;
   if (!is_pinned && kept == old.cell_count && IsRetainedElsewhere(found.index)) stays = false;
+  if ((old.flags & layout::kSequenceEphemeral) != 0) stays = false;
   Transaction transaction(store_, tag);
   layout::SequenceRecord record = old;
   if (stays && !is_pinned && kept < old.cell_count) {

@@ -171,6 +171,7 @@ Result<std::uint32_t> Sequences::CopyRange(SequenceHandle source, SequenceHandle
            &record);
   std::uint32_t& grammar_begin = record.sampler.grammar_begin;
   if (record.sampler.grammar_hash != 0 && copy.at <= grammar_begin) grammar_begin += copied_count;
+  record.flags |= from.record->flags & layout::kSequenceEphemeral;
   transaction.Put(to.index, record, Change::kEdited);
   transaction.Answer(destination, copied_count);
   KVD_CHECK_OK(transaction.Commit());

@@ -83,6 +83,21 @@ std::vector<SequenceInfo> Sequences::ListOf(SessionId session) const {
   });
 }
 
+std::optional<std::uint64_t> Sequences::NextExpiry() const {
+  const MutexLock lock(store_.mutex);
+  return store_.tables.owners.NextExpiry();
+}
+
+std::vector<SequenceInfo> Sequences::Expired(std::uint64_t now_unix_ms) const {
+  std::array<std::uint32_t, kListedAtOnce> indices;
+  std::vector<SequenceInfo> infos;
+  infos.reserve(kListedAtOnce);
+  const MutexLock lock(store_.mutex);
+  const std::size_t count = store_.tables.owners.ListExpired(now_unix_ms, indices);
+  for (std::size_t at = 0; at < count; ++at) infos.push_back(store_.Describe(indices[at]));
+  return infos;
+}
+
 std::vector<SequenceInfo> Sequences::RetainedOf(OwnerId owner) const {
   OwnerTable::Cursor cursor;
   return ListInPortions([&](std::span<std::uint32_t> indices) {

@@ -135,7 +135,14 @@ Status Sequences::SetOwner(SequenceHandle handle, const SequenceOwner& owner,
   record.owner = static_cast<std::uint64_t>(owner.id);
   record.owner_session = static_cast<std::uint64_t>(owner.session);
   record.namespace_salt = owner.namespace_salt;
+  record.expires_unix_ms = owner.life.expires_unix_ms;
   record.flags = (record.flags | flags_set) & ~flags_clear;
+  if (owner.life.is_ephemeral) record.flags |= layout::kSequenceEphemeral;
+  constexpr std::uint32_t kNeverBoth = layout::kSequenceEphemeral | layout::kSequenceRetained;
+  if ((record.flags & kNeverBoth) == kNeverBoth) {
+    return Fail(Code::kInvalidArgument, HandleText(handle),
+                ": a retained sequence is not ephemeral");
+  }
   Transaction transaction(store_, tag);
   const Holder holder = HolderOf(record);
   if (holder.is_held && holder != HolderOf(*found.record)) {

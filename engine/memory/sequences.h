@@ -61,9 +61,10 @@ class Sequences {
   // kPermission (kept belongs to another session).
   Status Keep(SequenceHandle kept, SessionId session, const RequestTag& tag = {});
   // Gives the sequence to another owner or changes its flags (kSequenceRetained, kSequencePinned).
-  // A running step of the sequence can still commit. Errors: kNotFound, kPermission,
-  // kInvalidArgument (flags other than kSequenceRetained and kSequencePinned, or a flag that is
-  // both set and cleared).
+  // Sets its time of expiry; owner.life.is_ephemeral makes the sequence ephemeral, and an ephemeral
+  // sequence stays so. A running step of the sequence can still commit. Errors: kNotFound,
+  // kPermission, kInvalidArgument (flags other than kSequenceRetained and kSequencePinned, a flag
+  // that is both set and cleared, or an ephemeral sequence that would be retained).
   Status SetOwner(SequenceHandle handle, const SequenceOwner& owner, std::uint32_t flags_set,
                   std::uint32_t flags_clear, const RequestTag& tag = {});
   // Stores a sampler (flags 0: none) as if it had drawn the sequence's last token. A running step
@@ -108,6 +109,11 @@ class Sequences {
   std::vector<SequenceInfo> List() const;
   std::vector<SequenceInfo> ListOf(SessionId session) const;
   std::vector<SequenceInfo> RetainedOf(OwnerId owner) const;
+  // The earliest time at which a sequence expires; nullopt: none expires.
+  std::optional<std::uint64_t> NextExpiry() const;
+  // The sequences that expire at `now_unix_ms` or earlier, at most kListedAtOnce, the earliest
+  // first.
+  std::vector<SequenceInfo> Expired(std::uint64_t now_unix_ms) const;
   // The resources that the owner's sequences hold. The cost does not depend on the number of
   // sequences.
   OwnerUse UseOf(OwnerId owner) const;

@@ -42,10 +42,16 @@ Result<SequenceHandle> Snapshots::Publish(SequenceHandle source, const SequenceO
   {
     const MutexLock lock(store_.mutex);
     KVD_TRY(const FoundSequence found, store_.Find(source));
-    const auto existing = store_.tables.snapshots_by_name.find(name);
+    const auto existing = store_.tables.snapshots_by_name.find(SnapshotKey{name, owner.id});
     const bool replaces = existing != store_.tables.snapshots_by_name.end();
     if (replaces && !replace) {
       return Fail(Code::kExists, "snapshot ", name, ": already exists");
+    }
+    if (is_public) {
+      const std::optional<std::uint32_t> taken = FindPublic(name);
+      if (taken && OwnerId{store_.meta.snapshots()[*taken].owner} != owner.id) {
+        return Fail(Code::kExists, "snapshot ", name, ": the name of another public snapshot");
+      }
     }
     if (!replaces && store_.tables.snapshots.free_count() == 0) {
       return Fail(Code::kNoSpace, "snapshots: all ", store_.tables.snapshots.capacity(),
@@ -82,10 +88,10 @@ Result<SequenceHandle> Snapshots::Publish(SequenceHandle source, const SequenceO
   return handle;
 }
 
-Status Snapshots::Unpublish(std::string_view name, const RequestTag& tag) {
+Status Snapshots::Unpublish(std::string_view name, OwnerId owner, const RequestTag& tag) {
   {
     const MutexLock lock(store_.mutex);
-    const auto existing = store_.tables.snapshots_by_name.find(name);
+    const auto existing = store_.tables.snapshots_by_name.find(SnapshotKey{name, owner});
     if (existing == store_.tables.snapshots_by_name.end()) return NoSnapshot(name);
     const std::uint32_t snapshot = existing->second;
     Transaction transaction(store_, tag);
@@ -99,17 +105,26 @@ Status Snapshots::Unpublish(std::string_view name, const RequestTag& tag) {
   return {};
 }
 
-Result<SnapshotInfo> Snapshots::Find(std::string_view name) const {
+Result<SnapshotInfo> Snapshots::Find(std::string_view name, OwnerId viewer) const {
   const MutexLock lock(store_.mutex);
-  const auto existing = store_.tables.snapshots_by_name.find(name);
-  if (existing == store_.tables.snapshots_by_name.end()) return NoSnapshot(name);
-  return DescribeSnapshot(store_.meta.snapshots()[existing->second], existing->first);
+  const auto own = store_.tables.snapshots_by_name.find(SnapshotKey{name, viewer});
+  const std::optional<std::uint32_t> found =
+      own != store_.tables.snapshots_by_name.end() ? own->second : FindPublic(name);
+  if (!found) return NoSnapshot(name);
+  return DescribeSnapshot(store_.meta.snapshots()[*found], std::string(name));
+}
+
+std::optional<std::uint32_t> Snapshots::FindPublic(std::string_view name) const {
+  const auto found = store_.tables.public_snapshots.find(name);
+  if (found == store_.tables.public_snapshots.end()) return std::nullopt;
+  return found->second;
 }
 
 std::vector<SnapshotInfo> Snapshots::List() const {
   constexpr std::size_t kListedAtOnce = Sequences::kListedAtOnce;
   std::vector<SnapshotInfo> infos;
-  std::string last;  // the last listed name; names are never empty, so "" precedes all names
+  // The last listed name and owner; names are never empty, so "" precedes all names.
+  std::pair<std::string, OwnerId> last;
   std::size_t count = kListedAtOnce;
   while (count == kListedAtOnce) {
     if (infos.capacity() - infos.size() < kListedAtOnce)
@@ -117,12 +132,12 @@ std::vector<SnapshotInfo> Snapshots::List() const {
     const MutexLock lock(store_.mutex);
     const auto& names = store_.tables.snapshots_by_name;
     count = 0;
-    for (auto at = names.upper_bound(last); at != names.end() && count < kListedAtOnce;
-         ++at, ++count) {
-      infos.push_back(DescribeSnapshot(store_.meta.snapshots()[at->second], at->first));
+    for (auto at = names.upper_bound(SnapshotKey{last.first, last.second});
+         at != names.end() && count < kListedAtOnce; ++at, ++count) {
+      infos.push_back(DescribeSnapshot(store_.meta.snapshots()[at->second], at->first.first));
     }
     store_.NoteLooks(count);
-    if (count > 0) last = infos.back().name;
+    if (count > 0) last = {infos.back().name, infos.back().owner};
   }
   return infos;
 }

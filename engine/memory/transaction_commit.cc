@@ -269,11 +269,18 @@ void Transaction::Derive(const Record& record) {
 // Indexes the sequence of a snapshot for the users that the snapshot is published to.
 void Transaction::DeriveSnapshots() {
   for (const TransactionScratch::Snapshot& snapshot : scratch_.snapshots) {
-    const std::string before = NameOf(snapshot.old_record);
-    const std::string name = NameOf(snapshot.new_record);
-    if (before != name) {
-      if (!before.empty()) store_.tables.snapshots_by_name.erase(before);
-      if (!name.empty()) store_.tables.snapshots_by_name.emplace(name, snapshot.index);
+    const layout::SnapshotRecord& old_record = snapshot.old_record;
+    const layout::SnapshotRecord& new_record = snapshot.new_record;
+    const std::string before = NameOf(old_record);
+    const std::string name = NameOf(new_record);
+    DerivedTables& tables = store_.tables;
+    if (!before.empty()) {
+      tables.snapshots_by_name.erase({before, OwnerId{old_record.owner}});
+      if (old_record.is_public != 0) tables.public_snapshots.erase(before);
+    }
+    if (!name.empty()) {
+      tables.snapshots_by_name.emplace(std::pair(name, OwnerId{new_record.owner}), snapshot.index);
+      if (new_record.is_public != 0) tables.public_snapshots.emplace(name, snapshot.index);
     }
     if (name.empty()) {
       store_.tables.snapshots.Give(snapshot.index);

@@ -24,7 +24,7 @@ using meta_check::Name;
 
 constexpr std::uint32_t kFlagsKnown = layout::kSequenceLive | layout::kSequenceRetained |
                                       layout::kSequencePinned | layout::kSequencePublished |
-                                      layout::kSequenceEdited;
+                                      layout::kSequenceEdited | layout::kSequenceEphemeral;
 constexpr std::uint32_t kCellsMax = std::numeric_limits<std::int32_t>::max();  // of one sequence
 
 // Checks that the list lies within the arena.
@@ -347,6 +347,10 @@ Status ValidateSequence(ConstMetaView meta, std::uint32_t index, const CellLimit
   const std::string name = Name("sequence", index);
   // A published sequence that is retained could be evicted while its snapshot still names it.
   constexpr std::uint32_t kPrivate = layout::kSequenceRetained | layout::kSequencePinned;
+  if ((record.flags & layout::kSequenceEphemeral) != 0 &&
+      (record.flags & layout::kSequenceRetained) != 0) {
+    return Corrupt(name + " flags", "ephemeral and retained");
+  }
   if ((record.flags & layout::kSequencePublished) != 0 && (record.flags & kPrivate) != 0) {
     return Corrupt(name + " flags", "published, and retained or pinned");
   }

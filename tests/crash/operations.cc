@@ -345,9 +345,9 @@ void Operations::Run(OperationKind kind) {
         (void)Must(publish());
         if (kind == kReplace) Step(kind, publish);
         if (kind == kUnpublish)
-          return Step(kind, [&] { return memory_.snapshots().Unpublish("name"); });
+          return Step(kind, [&] { return memory_.snapshots().Unpublish("name", kOwner.id); });
       }
-      return Must(memory_.snapshots().Unpublish("name"));
+      return Must(memory_.snapshots().Unpublish("name", kOwner.id));
     }
     case kReserve:
     case kCommit: return RunAppend();

@@ -89,7 +89,8 @@ TEST_F(AncestryTest, AnotherUidsParentIsNotShown) {
   Publish(hidden, "ours", wire::kFlagPublic);
   const Reply attached = CallText(stranger_, Make(Verb::kAttach), "ours");
   ASSERT_EQ(attached.code, Code::kOk);
-  const SequenceHandle snapshot = engine_.memory().snapshots().Find("ours")->sequence;
+  const SequenceHandle snapshot =
+      engine_.memory().snapshots().Find("ours", OwnerOf(kOwn))->sequence;
   const std::vector<wire::LogRecord> own = Log(client_, snapshot);
   ASSERT_EQ(own.size(), 2u);
   EXPECT_EQ(own[0].parent, Number(hidden));

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "daemon/asio_loop.h"
+#include "daemon/owner_of_uid.h"
 #include "shm/map_reader.h"
 #include "tests/daemon/support/fake_engine.h"
 
@@ -19,7 +20,7 @@ class MapPublisherTest : public ::testing::Test {
  protected:
   Memory& memory() { return engine_.memory(); }
   MapReader Read(std::uint32_t uid) {
-    auto descriptor = publisher_.Watch(uid);
+    auto descriptor = publisher_.Watch(OwnerId{uid});
     auto reader = MapReader::Open(UniqueFd(::dup(*descriptor)));
     return std::move(*reader);
   }
@@ -55,12 +56,13 @@ class MapPublisherTest : public ::testing::Test {
                           engine_.memory(),
                           {.counters = [this] { return counters_; },
                            .sessions =
-                               [](std::uint32_t uid, std::vector<layout::MapSession>* sessions) {
+                               [](OwnerId owner, std::vector<layout::MapSession>* sessions) {
                                  layout::MapSession entry{};
-                                 entry.session = uid;
-                                 entry.uid = uid;
+                                 entry.session = static_cast<std::uint64_t>(owner);
+                                 entry.uid = UidOf(owner, kOwn);
                                  sessions->push_back(entry);
-                               }}};
+                               },
+                           .uid_of = [](OwnerId owner) { return UidOf(owner, kOwn); }}};
 };
 
 TEST_F(MapPublisherTest, AUidSeesItsOwnAndPublicSequencesAndTotalsOfAll) {
@@ -84,7 +86,7 @@ TEST_F(MapPublisherTest, AUidSeesItsOwnAndPublicSequencesAndTotalsOfAll) {
     EXPECT_EQ(map->sessions()[1].session, 0u);
   }
   EXPECT_EQ(own.sequences()[IndexOf(mine)].shared_cells, 40u);
-  ASSERT_TRUE(memory().snapshots().Unpublish("all"));
+  ASSERT_TRUE(memory().snapshots().Unpublish("all", OwnerId{kOwn}));
   publisher_.PublishNow();
   EXPECT_TRUE(other.Refresh());
   EXPECT_EQ(Handles(other), Numbers({theirs}));
@@ -185,10 +187,10 @@ TEST_F(MapPublisherTest, WhoComesDuringAPassSeesAllOfTheNext) {
 
 TEST_F(MapPublisherTest, AMapIsOverWhenNobodyLooksAnyMore) {
   MapReader map = Read(kOwn);
-  ASSERT_TRUE(publisher_.Watch(kOwn));
-  publisher_.Unwatch(kOwn);
+  ASSERT_TRUE(publisher_.Watch(OwnerId{kOwn}));
+  publisher_.Unwatch(OwnerId{kOwn});
   EXPECT_EQ(map.Refresh(), MapState::kLive);
-  publisher_.Unwatch(kOwn);
+  publisher_.Unwatch(OwnerId{kOwn});
   EXPECT_EQ(map.Refresh(), MapState::kStopped);
 }
 

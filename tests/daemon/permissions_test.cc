@@ -16,7 +16,7 @@ SequenceInfo OwnedBy(std::uint32_t uid, std::uint64_t session, std::uint32_t fla
 }
 
 Caller CallerOf(std::uint32_t uid, std::uint64_t session) {
-  return {.session = static_cast<SessionId>(session), .uid = uid};
+  return {.session = static_cast<SessionId>(session), .owner = OwnerOf(uid)};
 }
 
 TEST(PermissionsTest, OwningSessionMayDoEverything) {

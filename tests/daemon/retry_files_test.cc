@@ -95,7 +95,7 @@ TEST_F(RetryFilesTest, SavesOfOneUidAtATimeKeepWithinItsShareTogether) {
   engine_.Step({&item, 1});
   ASSERT_TRUE(item.status) << item.status.error().message;
   SavedStates::SaveCall call{.attempt = {},
-                             .uid = kSaver,
+                             .owner = OwnerOf(kSaver),
                              .account = {},
                              .sequences = {sequence},
                              .readable = {},

@@ -31,11 +31,17 @@ constexpr std::uint32_t kOwn = 1000;
 constexpr std::uint32_t kOther = 1001;
 constexpr milliseconds kPatience{30'000};
 
+Quotas LimitedQuotas() {
+  Quotas quotas;
+  quotas.others.outliving_sessions = 2;
+  return quotas;
+}
+
 // A server with its threads. The engine outlives the server.
 class LiveServer {
  public:
   LiveServer(FakeEngine& engine, const ServerOptions& options)
-      : shares_({}, OwnerOf(kOwn), true),
+      : shares_(LimitedQuotas(), OwnerOf(kOwn), true),
         scheduler_(engine, engine.config().vocab_size, {}),
         server_(std::make_unique<Server>(Server::Parts{.loop = loop_,
                                                        .workers = workers_,
@@ -95,12 +101,15 @@ class ServerSessionsTest : public testing::Test {
     server_.emplace(engine_,
                     ServerOptions{.reconnect_wait = reconnect_wait, .restart_wait = restart_wait});
   }
-  Greeted Hello(std::uint32_t uid, const SessionToken& token = {}, pid_t pid = 1) {
+  Greeted Hello(std::uint32_t uid, const SessionToken& token = {}, pid_t pid = 1,
+                const TenantId& tenant = kTenantZero, std::uint32_t outlive_seconds = 0) {
     Greeted greeted{.socket = server_->Connect(uid, pid)};
     wire::Hello hello{};
     hello.magic = wire::kHelloMagic;
     hello.version = wire::kProtocolVersion;
     std::ranges::copy(token, hello.session_token);
+    std::ranges::copy(tenant, hello.tenant);
+    hello.outlive_seconds = outlive_seconds;
     EXPECT_TRUE(SendWithDescriptors(greeted.socket.get(), std::as_bytes(std::span(&hello, 1)), {}));
     const auto came = ReceiveWithDescriptors(
         greeted.socket.get(), std::as_writable_bytes(std::span(&greeted.welcome, 1)), kPatience);
@@ -307,6 +316,122 @@ TEST_F(ServerSessionsTest, WithoutRoomForItsRecordASessionCannotBeTakenUp) {
   SessionToken last{};
   EXPECT_TRUE(Eventually([&] { return (last = Hello(kOwn).token()) != SessionToken{}; }));
   EXPECT_EQ(Hello(kOwn, gone.token()).code(), Code::kSessionLost);
+}
+
+// ------------------------------------------------------------------------------------- tenants
+
+constexpr TenantId kFirst{1};
+constexpr TenantId kSecond{2};
+
+TEST_F(ServerSessionsTest, OnlyTheTenantsUidOpensSessionsOfTenants) {
+  Start();
+  const Greeted refused = Hello(kOther, {}, 1, kFirst);
+  EXPECT_EQ(refused.code(), Code::kPermission);
+  EXPECT_THAT(refused.welcome.message, HasSubstr("hello.tenant: uid 1001 may not name a tenant"));
+  EXPECT_EQ(Hello(kOwn, {}, 1, kFirst).code(), Code::kOk);
+}
+
+TEST_F(ServerSessionsTest, ATokenBringsTheSessionBackToItsTenantOnly) {
+  Start();
+  Greeted first = Hello(kOwn, {}, 1, kFirst);
+  ASSERT_EQ(first.code(), Code::kOk);
+  first.socket = {};
+  EXPECT_EQ(Hello(kOwn, first.token(), 1, kSecond).code(), Code::kSessionLost);
+  EXPECT_EQ(Hello(kOwn, first.token(), 1).code(), Code::kSessionLost);
+  const Greeted again = Hello(kOwn, first.token(), 1, kFirst);
+  EXPECT_EQ(again.code(), Code::kOk);
+  EXPECT_EQ(again.welcome.session, first.welcome.session);
+}
+
+TEST_F(ServerSessionsTest, ConnectionsOfATenantAreLimitedLikeThoseOfAnotherUid) {
+  Start();
+  std::vector<Greeted> all;
+  for (int i = 0; i < 8; ++i) all.push_back(Hello(kOwn, {}, 1, kFirst));
+  EXPECT_EQ(all.back().code(), Code::kOk);
+  const Greeted refused = Hello(kOwn, {}, 1, kFirst);
+  EXPECT_EQ(refused.code(), Code::kNoSpace);
+  EXPECT_THAT(refused.welcome.message, HasSubstr("connections: 1 more wanted"));
+  EXPECT_EQ(Hello(kOwn, {}, 1, kSecond).code(), Code::kOk);
+  all.pop_back();
+  EXPECT_TRUE(Eventually([&] { return Hello(kOwn, {}, 1, kFirst).code() == Code::kOk; }));
+}
+
+// ------------------------------------------------------- sessions that outlive their processes
+
+// Forks a child that waits until End is called.
+pid_t StartChild() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  return child;
+}
+void End(pid_t child) {
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+}
+
+TEST_F(ServerSessionsTest, ASessionThatOutlivesItsProcessWaitsForAnotherOne) {
+  const pid_t child = StartChild();
+  const pid_t brief = StartChild();
+  Start(milliseconds(2000));
+  Greeted outliving = Hello(kOwn, {}, child, kFirst, 1000);
+  Greeted ordinary = Hello(kOwn, {}, brief);
+  ASSERT_EQ(outliving.code(), Code::kOk);
+  const SequenceHandle sequence = *engine_.memory().sequences().Create(
+      {.id = OwnerOf(kOwn, kFirst), .session = static_cast<SessionId>(outliving.welcome.session)});
+  outliving.socket = {};
+  ordinary.socket = {};
+  End(child);
+  End(brief);
+  EXPECT_TRUE(Eventually([&] { return Stored() == 1; })) << "the ordinary session is given up";
+  EXPECT_TRUE(engine_.memory().sequences().Query(sequence));
+  // Another process brings the token; it may also end the session's right to outlive it.
+  const Greeted again = Hello(kOwn, outliving.token(), ::getpid(), kFirst, 0);
+  ASSERT_EQ(again.code(), Code::kOk) << again.welcome.message;
+  EXPECT_EQ(again.welcome.session, outliving.welcome.session);
+  EXPECT_TRUE(engine_.memory().sequences().Query(sequence));
+  EXPECT_TRUE(Eventually(
+      [&] { return SessionOf(engine_.memory().sessions().List().front()).outlive_seconds == 0; }));
+}
+
+TEST_F(ServerSessionsTest, ASessionThatOutlivesItsProcessSurvivesARestart) {
+  const pid_t child = StartChild();
+  Start();
+  const Greeted outliving = Hello(kOwn, {}, child, kFirst, 1000);
+  ASSERT_EQ(outliving.code(), Code::kOk);
+  server_.reset();
+  End(child);
+  Start();
+  EXPECT_EQ(Stored(), 1u);
+  EXPECT_EQ(Hello(kOwn, outliving.token(), ::getpid(), kFirst, 1000).code(), Code::kOk);
+}
+
+TEST_F(ServerSessionsTest, AGoodbyeEndsASessionThatWouldOutliveItsProcess) {
+  Start();
+  Greeted greeted = Hello(kOwn, {}, 1, kFirst, 1000);
+  ASSERT_EQ(greeted.code(), Code::kOk);
+  ASSERT_TRUE(SayGoodbye(greeted.socket.get()));
+  greeted.socket = {};
+  EXPECT_TRUE(Eventually([&] { return Stored() == 0; }));
+}
+
+TEST_F(ServerSessionsTest, TheTimeAndTheNumberOfOutlivingSessionsAreLimited) {
+  Start();
+  const Greeted refused = Hello(kOther, {}, 1, kTenantZero, 3601);
+  EXPECT_EQ(refused.code(), Code::kNoSpace);
+  EXPECT_THAT(refused.welcome.message,
+              HasSubstr("hello.outlive_seconds: 3601, this owner may have 3600"));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(
+        Eventually([&] { return Hello(kOther, {}, 1, kTenantZero, 3600).code() == Code::kOk; }));
+    ASSERT_TRUE(Eventually([&] { return Stored() == static_cast<std::size_t>(i) + 1; }));
+  }
+  const Greeted one_more = Hello(kOther, {}, 1, kTenantZero, 3600);
+  EXPECT_EQ(one_more.code(), Code::kNoSpace);
+  EXPECT_THAT(one_more.welcome.message,
+              HasSubstr("sessions that outlive their processes: 1 more wanted"));
+  EXPECT_EQ(Hello(kOther).code(), Code::kOk);
 }
 
 }  // namespace

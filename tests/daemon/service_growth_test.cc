@@ -54,7 +54,8 @@ TEST_P(ServiceGrowthTest, AStrangersRequestsLookAtItsOwnSequencesAlone) {
   EXPECT_LE(RecordsOf(Make(Verb::kPublish, own), "strange"), 4u);
   EXPECT_LE(RecordsOf(Make(Verb::kAttach), "7"), 4u);
   EXPECT_LE(RecordsOf(Make(Verb::kQuery, own)), 4u);
-  wire::Submission foreign = Make(Verb::kFork, engine_.memory().snapshots().Find("7")->sequence);
+  wire::Submission foreign =
+      Make(Verb::kFork, engine_.memory().snapshots().Find("7", OwnerOf(kOwn))->sequence);
   foreign.p0 = -1;
   foreign.argument = 1;
   EXPECT_LE(RecordsOf(foreign), 4u);  // forks a public snapshot of another uid by its handle

@@ -205,7 +205,14 @@ TEST_F(ServiceTest, ASnapshotsNameIsTakenOnceAndReplacedOnlyByForceAndItsOwner) 
   EXPECT_EQ(CallText(client_, replace, "name").code, Code::kOk);
   const SequenceHandle theirs = Create(stranger_);
   replace.sequence = static_cast<std::uint64_t>(theirs);
-  ExpectRefused(CallText(stranger_, replace, "name"), Code::kExists, "taken");
+  EXPECT_EQ(CallText(stranger_, replace, "name").code, Code::kOk) << "private names are its own";
+  replace.flags |= wire::kFlagPublic;
+  EXPECT_EQ(CallText(stranger_, replace, "public").code, Code::kOk);
+  replace.sequence = static_cast<std::uint64_t>(sequence);
+  ExpectRefused(CallText(client_, replace, "public"), Code::kExists,
+                "the name of another public snapshot");
+  replace.flags = wire::kFlagForce;
+  EXPECT_EQ(CallText(client_, replace, "public").code, Code::kOk) << "a private one beside it";
 }
 
 TEST_F(ServiceTest, UnsafeSnapshotNamesAreRefused) {
@@ -249,7 +256,7 @@ TEST_F(ServiceTest, WhatASessionLeavesBehindGoesButPublishedOnesStay) {
   service_.SessionClosed(client_.session()->id());
   EXPECT_FALSE(engine_.memory().sequences().Query(mine));
   EXPECT_TRUE(engine_.memory().sequences().Query(siblings));
-  EXPECT_TRUE(engine_.memory().snapshots().Find("stays"));
+  EXPECT_TRUE(engine_.memory().snapshots().Find("stays", OwnerOf(kOwn)));
 }
 
 TEST_F(ServiceTest, AStrangersSequencesAreLimited) {

@@ -19,10 +19,10 @@ constexpr OwnerId kOwn = OwnerOf(0u);
 constexpr OwnerId kOther = OwnerOf(1000u);
 constexpr OwnerId kThird = OwnerOf(1001u);
 
-constexpr std::array kAll = {Resource::kConnections,       Resource::kRequests,
-                             Resource::kRequestArenaBytes, Resource::kResultArenaBytes,
-                             Resource::kHeldBytes,         Resource::kSavedBytes,
-                             Resource::kPromptCacheBytes,  Resource::kPromptCacheEntries};
+constexpr std::array kAll = {
+    Resource::kConnections,      Resource::kRequests,           Resource::kRequestArenaBytes,
+    Resource::kResultArenaBytes, Resource::kHeldBytes,          Resource::kSavedBytes,
+    Resource::kPromptCacheBytes, Resource::kPromptCacheEntries, Resource::kOutlivingSessions};
 static_assert(kAll.size() == kResourceCount);
 
 Quotas Limited(std::uint64_t held_bytes) {

@@ -115,9 +115,10 @@ TEST(StepPlannerTest, AUserWithManySessionsGetsNoMoreThanAnother) {
   std::vector<StepCandidate> candidates;
   for (std::uint64_t session = 1; session <= 8; ++session) {
     candidates.push_back(
-        {.session = static_cast<SessionId>(session), .wanted_tokens = 4000, .uid = 1});
+        {.session = static_cast<SessionId>(session), .wanted_tokens = 4000, .owner = OwnerId{1}});
   }
-  candidates.push_back({.session = static_cast<SessionId>(9), .wanted_tokens = 4000, .uid = 2});
+  candidates.push_back(
+      {.session = static_cast<SessionId>(9), .wanted_tokens = 4000, .owner = OwnerId{2}});
   EXPECT_EQ(TokensOf(planner.Plan(candidates, 512), 8), 256u);
 }
 
@@ -126,29 +127,29 @@ TEST(StepPlannerTest, DecodeRowsOfTwoUsersTakeTurnsWhateverTheNumberOfTheirSessi
   std::vector<StepCandidate> candidates;
   for (std::uint64_t session = 1; session <= 8; ++session) {
     candidates.push_back(
-        {.session = static_cast<SessionId>(session), .wanted_tokens = 1, .uid = 1});
+        {.session = static_cast<SessionId>(session), .wanted_tokens = 1, .owner = OwnerId{1}});
   }
   for (std::uint64_t session = 9; session <= 10; ++session) {
     candidates.push_back(
-        {.session = static_cast<SessionId>(session), .wanted_tokens = 1, .uid = 2});
+        {.session = static_cast<SessionId>(session), .wanted_tokens = 1, .owner = OwnerId{2}});
   }
-  std::map<std::uint32_t, std::size_t> served;
+  std::map<OwnerId, std::size_t> served;
   for (int step = 0; step < 10; ++step) {
     for (const StepShare& share : planner.Plan(candidates, 4)) {
-      served[candidates[share.candidate].uid] += share.tokens;
+      served[candidates[share.candidate].owner] += share.tokens;
       planner.AddServed(candidates[share.candidate], share.tokens);
     }
   }
-  EXPECT_EQ(served[1], 20u);
-  EXPECT_EQ(served[2], 20u);
+  EXPECT_EQ(served[OwnerId{1}], 20u);
+  EXPECT_EQ(served[OwnerId{2}], 20u);
 }
 
 TEST(StepPlannerTest, PromptsThatOthersWaitForGoFirstAmongThoseOfTheirUser) {
   StepPlanner planner(512);
   const std::vector<StepCandidate> candidates = {
-      {.session = kA, .wanted_tokens = 4000, .uid = 1},
-      {.session = kB, .wanted_tokens = 4000, .uid = 1, .is_awaited = true},
-      {.session = kC, .wanted_tokens = 4000, .uid = 2}};
+      {.session = kA, .wanted_tokens = 4000, .owner = OwnerId{1}},
+      {.session = kB, .wanted_tokens = 4000, .owner = OwnerId{1}, .is_awaited = true},
+      {.session = kC, .wanted_tokens = 4000, .owner = OwnerId{2}}};
   const auto shares = planner.Plan(candidates, 512);
   EXPECT_EQ(TokensOf(shares, 0), 0u);
   EXPECT_EQ(TokensOf(shares, 1), 256u);
@@ -198,16 +199,17 @@ TEST(StepPlannerTest, APromptIsDoneInAsManyStepsWhateverTheNumberOfDecodeRows) {
   for (const std::size_t decode_rows : {512u, 2048u}) {
     StepPlanner planner(512);
     std::vector<StepCandidate> candidates(decode_rows,
-                                          {.session = kA, .wanted_tokens = 1, .uid = 1});
-    candidates.push_back({.session = kB, .wanted_tokens = 640, .uid = 2});
+                                          {.session = kA, .wanted_tokens = 1, .owner = OwnerId{1}});
+    candidates.push_back({.session = kB, .wanted_tokens = 640, .owner = OwnerId{2}});
     EXPECT_EQ(PlansUntilDone(planner, candidates, 256), 10u) << decode_rows << " decode rows";
   }
 }
 
 TEST(StepPlannerTest, APromptsPartIsNoMoreThanItsTimeAllows) {
   StepPlanner planner(512);
-  std::vector<StepCandidate> candidates(600, {.session = kA, .wanted_tokens = 1, .uid = 1});
-  candidates.push_back({.session = kB, .wanted_tokens = 4000, .uid = 2});
+  std::vector<StepCandidate> candidates(600,
+                                        {.session = kA, .wanted_tokens = 1, .owner = OwnerId{1}});
+  candidates.push_back({.session = kB, .wanted_tokens = 4000, .owner = OwnerId{2}});
   const auto shares = planner.Plan(candidates, 32);
   EXPECT_EQ(TokensOf(shares, 600), 32u);
   EXPECT_EQ(shares.size(), 480u + 1u);
@@ -216,8 +218,9 @@ TEST(StepPlannerTest, APromptsPartIsNoMoreThanItsTimeAllows) {
 TEST(StepPlannerTest, AStepOfFewRowsIsSharedInHalvesAndOneOfASingleRowByTurns) {
   for (const std::size_t step_tokens : {1u, 4u}) {
     StepPlanner planner(step_tokens);
-    std::vector<StepCandidate> candidates(8, {.session = kA, .wanted_tokens = 1, .uid = 1});
-    candidates.push_back({.session = kB, .wanted_tokens = 100, .uid = 2});
+    std::vector<StepCandidate> candidates(8,
+                                          {.session = kA, .wanted_tokens = 1, .owner = OwnerId{1}});
+    candidates.push_back({.session = kB, .wanted_tokens = 100, .owner = OwnerId{2}});
     std::size_t rows = 0, prompt = 0;
     for (int plan = 0; plan < 20; ++plan) {
       for (const StepShare& share : planner.Plan(candidates, 64)) {
@@ -232,29 +235,32 @@ TEST(StepPlannerTest, AStepOfFewRowsIsSharedInHalvesAndOneOfASingleRowByTurns) {
 
 TEST(StepPlannerTest, DecodeRowsOfTwoUsersTakeTurnsBesideAPrompt) {
   StepPlanner planner(64);
-  std::vector<StepCandidate> candidates(300, {.session = kA, .wanted_tokens = 1, .uid = 1});
-  candidates.resize(320, {.session = kB, .wanted_tokens = 1, .uid = 2});
-  candidates.push_back({.session = kC, .wanted_tokens = 4000, .uid = 3});
-  std::map<std::uint32_t, std::size_t> rows;
+  std::vector<StepCandidate> candidates(300,
+                                        {.session = kA, .wanted_tokens = 1, .owner = OwnerId{1}});
+  candidates.resize(320, {.session = kB, .wanted_tokens = 1, .owner = OwnerId{2}});
+  candidates.push_back({.session = kC, .wanted_tokens = 4000, .owner = OwnerId{3}});
+  std::map<OwnerId, std::size_t> rows;
   for (const StepShare& share : planner.Plan(candidates, 64))
-    rows[candidates[share.candidate].uid] += share.tokens;
-  EXPECT_EQ(rows[1], 16u);
-  EXPECT_EQ(rows[2], 16u);
-  EXPECT_EQ(rows[3], 32u);
+    rows[candidates[share.candidate].owner] += share.tokens;
+  EXPECT_EQ(rows[OwnerId{1}], 16u);
+  EXPECT_EQ(rows[OwnerId{2}], 16u);
+  EXPECT_EQ(rows[OwnerId{3}], 32u);
 }
 
 TEST(StepPlannerTest, WorkTakesNoRowsAndIsNeverADecodeRow) {
   StepPlanner planner(64);
-  std::vector<StepCandidate> candidates(100, {.session = kA, .wanted_tokens = 1, .uid = 1});
-  candidates.push_back({.session = kB, .wanted_tokens = 4000, .uid = 2, .is_work = true});
+  std::vector<StepCandidate> candidates(100,
+                                        {.session = kA, .wanted_tokens = 1, .owner = OwnerId{1}});
+  candidates.push_back(
+      {.session = kB, .wanted_tokens = 4000, .owner = OwnerId{2}, .is_work = true});
   auto shares = planner.Plan(candidates, 48);
   EXPECT_EQ(shares.size(), 64u + 1u);
   EXPECT_EQ(TokensOf(shares, 100), 48u);
   // Without decode rows, a prompt is not limited to a chunk.
   StepPlanner idle(64);
   const std::vector<StepCandidate> one = {
-      {.session = kB, .wanted_tokens = 1, .uid = 2, .is_work = true},
-      {.session = kC, .wanted_tokens = 4000, .uid = 3}};
+      {.session = kB, .wanted_tokens = 1, .owner = OwnerId{2}, .is_work = true},
+      {.session = kC, .wanted_tokens = 4000, .owner = OwnerId{3}}};
   shares = idle.Plan(one, 16);
   EXPECT_EQ(TokensOf(shares, 0), 1u);
   EXPECT_EQ(TokensOf(shares, 1), 63u);
@@ -263,12 +269,31 @@ TEST(StepPlannerTest, WorkTakesNoRowsAndIsNeverADecodeRow) {
 TEST(StepPlannerTest, WorkAndPromptsShareWhatFitsBesideDecodeRows) {
   StepPlanner planner(512);
   const std::vector<StepCandidate> candidates = {
-      {.session = kA, .wanted_tokens = 1, .uid = 1},
-      {.session = kB, .wanted_tokens = 4000, .uid = 2, .is_work = true},
-      {.session = kC, .wanted_tokens = 4000, .uid = 3}};
+      {.session = kA, .wanted_tokens = 1, .owner = OwnerId{1}},
+      {.session = kB, .wanted_tokens = 4000, .owner = OwnerId{2}, .is_work = true},
+      {.session = kC, .wanted_tokens = 4000, .owner = OwnerId{3}}};
   const auto shares = planner.Plan(candidates, 128);
   EXPECT_EQ(TokensOf(shares, 1), 64u);
   EXPECT_EQ(TokensOf(shares, 2), 64u);
+}
+
+TEST(StepPlannerTest, TokensAreDividedInProportionToTheUsersWeights) {
+  StepPlanner planner(512);
+  std::vector<StepCandidate> candidates = {
+      {.session = kA, .wanted_tokens = 100'000, .owner = OwnerId{1}, .weight = 3},
+      {.session = kB, .wanted_tokens = 100'000, .owner = OwnerId{2}, .weight = 1},
+      {.session = kC, .wanted_tokens = 1, .owner = OwnerId{3}, .weight = 1000}};
+  std::map<OwnerId, std::size_t> served;
+  for (int step = 0; step < 100; ++step) {
+    for (const StepShare& share : planner.Plan(candidates, 512)) {
+      served[candidates[share.candidate].owner] += share.tokens;
+      planner.AddServed(candidates[share.candidate], share.tokens);
+    }
+  }
+  EXPECT_EQ(served[OwnerId{3}], 100u);
+  const double ratio =
+      static_cast<double>(served[OwnerId{1}]) / static_cast<double>(served[OwnerId{2}]);
+  EXPECT_NEAR(ratio, 3.0, 0.1);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ using testing::ElementsAre;
 constexpr ThreadWorkers::Options kOneTurn{.turns = 1, .slice = std::chrono::microseconds(0)};
 
 WorkOwner Owner(std::uint32_t uid, std::uint64_t session) {
-  return {.uid = uid, .session = static_cast<SessionId>(session)};
+  return {.owner = OwnerId{uid}, .session = static_cast<SessionId>(session)};
 }
 RequestId Request(std::uint64_t number) { return static_cast<RequestId>(number); }
 
@@ -190,8 +190,10 @@ TEST(ThreadWorkersTest, AUidBeginsNoMoreThanItMayAndAnotherOneMayAlwaysBeginOne)
   std::atomic<bool> ends = false;
   std::promise<void> two_begun, other;
   std::promise<void> done[3];
-  ThreadWorkers workers(
-      {.turns = 1, .slice = std::chrono::microseconds(0), .begun_per_uid_max = 2, .begun_max = 2});
+  ThreadWorkers workers({.turns = 1,
+                         .slice = std::chrono::microseconds(0),
+                         .begun_per_owner_max = 2,
+                         .begun_max = 2});
   for (std::uint64_t session = 0; session < 3; ++session) {
     workers.Queue(Owner(1, session), Request(1), [&, session](WorkControl& control) {
       if (begun.fetch_add(1) == 1) two_begun.set_value();

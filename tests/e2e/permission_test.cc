@@ -183,8 +183,9 @@ TEST_F(SeveralUidsTest, TwoStrangersAndTheDaemonsUidDoNotSeeEachOther) {
                   Expect(complaints, list && list->empty(), "the third uid sees something");
                   Expect(complaints, !ShowsSnapshot(client, "strange"), "a private snapshot");
                   const SequenceHandle handle = client.Create().value();
-                  Expect(complaints, CodeOf(client.Publish(handle, "strange")) == Code::kExists,
-                         "a taken name is taken again");
+                  Expect(complaints, client.Publish(handle, "strange").has_value(),
+                         "a private name of another uid is not free");
+                  Expect(complaints, client.Unpublish("strange").has_value(), "unpublish");
                   return complaints;
                 },
                 kThird),

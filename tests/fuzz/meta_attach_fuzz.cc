@@ -225,7 +225,7 @@ void Take(std::span<const std::byte> image) {
     }
   }
   for (const SnapshotInfo& snapshot : (*attached)->snapshots().List()) {
-    KVD_ASSERT((*attached)->snapshots().Unpublish(snapshot.name).has_value());
+    KVD_ASSERT((*attached)->snapshots().Unpublish(snapshot.name, snapshot.owner).has_value());
   }
   for (const SequenceInfo& info : (*attached)->sequences().List()) {
     KVD_ASSERT((*attached)->sequences().Drop(info.handle).has_value());

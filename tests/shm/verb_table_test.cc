@@ -226,9 +226,9 @@ std::string PageRow(const VerbRow& row) {
          << row.payload.bytes_max << (row.payload.has_tokens ? " + T" : "")
          << kNeeds[static_cast<int>(row.payload.access)];
   }
-  constexpr const char* kFlagNames[] = {"force",         "public",    "add_special",
-                                        "parse_special", "special",   "",
-                                        "progress",      "normalize", "no_prefix"};
+  constexpr const char* kFlagNames[] = {"force",     "public",   "add_special", "parse_special",
+                                        "special",   "",         "progress",    "normalize",
+                                        "no_prefix", "ephemeral"};
   page << " |";
   for (std::size_t bit = 0; bit < std::size(kFlagNames); ++bit) {
     if ((row.flags & (1u << bit)) != 0) page << " " << kFlagNames[bit];
@@ -236,6 +236,7 @@ std::string PageRow(const VerbRow& row) {
   constexpr const char* kResends[] = {"repeated", "from the window", "by the handler", "resumed"};
   page << " | " << kResends[static_cast<int>(row.resend)] << " |";
   if (row.caller == CallerRule::kDaemonsUid) page << " the daemon's uid";
+  if (row.caller == CallerRule::kTenantUid) page << " the tenants' uid";
   page << " |";
   return page.str();
 }

@@ -73,7 +73,9 @@ TEST(HelloTest, EachBadFieldIsNamed) {
   EXPECT_EQ(field([](Hello& h) { h.magic = 1; }), "hello.magic");
   EXPECT_EQ(field([](Hello& h) { h.version = kProtocolVersion + 1; }), "hello.version");
   EXPECT_EQ(field([](Hello& h) { h.flags = kHelloFlagsAll + 1; }), "hello.flags");
-  EXPECT_EQ(field([](Hello& h) { h.reserved[31] = 1; }), "hello.reserved");
+  EXPECT_EQ(field([](Hello& h) { h.reserved[11] = 1; }), "hello.reserved");
+  EXPECT_EQ(field([](Hello& h) { h.outlive_seconds = kOutliveSecondsMax + 1; }),
+            "hello.outlive_seconds");
   EXPECT_EQ(field([](Hello& h) { h.submission_entries = 7; }), "hello.submission_entries");
   EXPECT_EQ(field([](Hello& h) { h.submission_entries = 1u << 31; }), "hello.submission_entries");
   EXPECT_EQ(field([](Hello& h) { h.completion_entries = 256; }), "hello.completion_entries");

@@ -181,7 +181,7 @@ class RetryTest : public testing::Test {
 
   FakeEngine engine_;
   Shares shares_{{}, OwnerOf(kOwn), true};
-  StoredSession stored_ = IssueToken(kRetrySession, kOwn)->session;
+  StoredSession stored_ = IssueToken(kRetrySession, OwnerOf(kOwn))->session;
   std::unique_ptr<SavedStates> saved_states_;
   std::unique_ptr<Daemon> daemon_;
   std::uint64_t last_request_ = 70'000;

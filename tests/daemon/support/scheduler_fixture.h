@@ -33,7 +33,7 @@ class SchedulerTest : public ::testing::Test {
 
   SequenceHandle NewSequence(const TestSession& client) {
     return *engine_.memory().sequences().Create(
-        {.id = OwnerId{client.session()->uid()}, .session = client.session()->id()});
+        {.id = client.session()->owner(), .session = client.session()->id()});
   }
   RequestOrigin Begin(TestSession& client, std::uint64_t request, wire::Verb verb) {
     wire::Submission submission{};

@@ -39,6 +39,11 @@ class TestSession {
                        std::optional<StoredSession> stored = {}, SessionShares shares = {})
       : TestSession(id, uid, geometry, MakeSockets(), stored, std::move(shares)) {}
 
+  // A session of any owner, such as a tenant of uid 1000.
+  TestSession(std::uint64_t id, OwnerId owner, ChannelGeometry geometry, SessionShares shares)
+      : TestSession(id, UidOf(owner, 1000), owner, geometry, MakeSockets(), MakeChannel(geometry),
+                    {}, std::move(shares)) {}
+
   const std::shared_ptr<Session>& session() const { return session_; }
   ClientChannel& client() { return client_; }
   int pumps() const { return *pumps_; }
@@ -97,15 +102,16 @@ class TestSession {
 
   TestSession(std::uint64_t id, std::uint32_t uid, const ChannelGeometry& geometry, Sockets sockets,
               const std::optional<StoredSession>& stored, SessionShares shares)
-      : TestSession(id, uid, geometry, std::move(sockets), MakeChannel(geometry), stored,
-                    std::move(shares)) {}
-  TestSession(std::uint64_t id, std::uint32_t uid, const ChannelGeometry& geometry, Sockets sockets,
-              CreatedChannel created, const std::optional<StoredSession>& stored,
+      : TestSession(id, uid, OwnerOf(uid), geometry, std::move(sockets), MakeChannel(geometry),
+                    stored, std::move(shares)) {}
+  TestSession(std::uint64_t id, std::uint32_t uid, OwnerId owner, const ChannelGeometry& geometry,
+              Sockets sockets, CreatedChannel created, const std::optional<StoredSession>& stored,
               SessionShares shares)
       : socket_(std::move(sockets.client)), client_(Attach(geometry, created)) {
     session_ = std::make_shared<Session>(
         SessionIdentity{.id = static_cast<SessionId>(id),
                         .peer = {.pid = 1, .uid = uid, .gid = uid},
+                        .owner = owner,
                         .name = "test",
                         .stored = stored},
         std::move(sockets.daemon), std::move(created.channel),

@@ -129,7 +129,7 @@ std::vector<VerbUse> UsesOf(const wire::VerbRow& row) {
     uses.back().name += " " + std::string(rule.name);
   }
   if (!uses.empty()) return uses;
-  const bool is_for_daemon = row.caller == wire::CallerRule::kDaemonsUid;
+  const bool is_for_daemon = row.caller != wire::CallerRule::kAnyUid;
   return {
       UseOf(row, ArgumentSlot::kSequence, is_for_daemon ? Need::kDaemonsUid : NeedOf(row.payload))};
 }

@@ -1,5 +1,6 @@
 // SharesTest: a daemon that admits uid 65534, with clients of the daemon's own uid and of that uid
-// in this process, and the resources that they hold.
+// in this process, and the resources that they hold. With KVD_OTHER_IS_A_TENANT, the other owner is
+// a tenant of the daemon's own uid.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -23,7 +24,13 @@
 
 namespace kvd::test {
 
+#ifdef KVD_OTHER_IS_A_TENANT
+inline constexpr bool kOtherIsTenant = true;
+inline const uid_t kOtherUid = ::geteuid();
+#else
+inline constexpr bool kOtherIsTenant = false;
 inline constexpr uid_t kOtherUid = 65534;
+#endif
 
 inline std::string DataModel(const std::string& name) {
   return std::filesystem::absolute("tests/data/models/" + name + ".gguf").string();
@@ -73,16 +80,18 @@ class SharesTest : public ServedDaemonTest {
       : ServedDaemonTest(WithOther(std::move(arguments))) {}
 
   void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "needs root to connect as another uid";
+    if (!kOtherIsTenant && ::geteuid() != 0) GTEST_SKIP() << "needs root to connect as another uid";
     ServedDaemonTest::SetUp();
     ASSERT_EQ(::chmod(daemon_->folder().c_str(), 0711), 0);
   }
-  // Connects a client of uid kOtherUid.
+  // Connects a client of uid kOtherUid, or of the tenant.
   Client Other() {
-    auto client = ConnectAs(kOtherUid, kOtherUid,
-                            {.socket_path = socket_path(),
-                             .client_name = "other",
-                             .call_timeout = std::chrono::seconds(60)});
+    ConnectOptions options{.socket_path = socket_path(),
+                           .client_name = "other",
+                           .call_timeout = std::chrono::seconds(60)};
+    if (kOtherIsTenant) options.tenant = {1};
+    auto client =
+        kOtherIsTenant ? Client::Connect(options) : ConnectAs(kOtherUid, kOtherUid, options);
     if (!client) throw std::runtime_error(client.error().message);
     return std::move(*client);
   }
@@ -129,12 +138,14 @@ class SharesTest : public ServedDaemonTest {
   // Checks that the error is kNoSpace and names the amount that owner 65534 holds.
   static void ExpectRefusedByShare(const Error& error) {
     EXPECT_EQ(error.code, Code::kNoSpace) << error.message;
-    EXPECT_THAT(error.message, testing::HasSubstr("owner 65534 holds"));
+    EXPECT_THAT(error.message, testing::ContainsRegex(kOtherIsTenant ? "owner [0-9]{19} holds"
+                                                                     : "owner 65534 holds"));
   }
 
  private:
   static std::vector<std::string> WithOther(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"--allow-uid", std::to_string(kOtherUid)});
+    arguments.insert(arguments.begin(),
+                     {kOtherIsTenant ? "--tenant-uid" : "--allow-uid", std::to_string(kOtherUid)});
     return arguments;
   }
 };

@@ -138,7 +138,8 @@ TEST_F(AttachTest, WhatWasCommittedIsThereAndCanBeGoneOnWith) {
   ExpectSound();
   EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
   EXPECT_EQ(ContentsOf(*memory_, fork_), contents_[1]);
-  EXPECT_EQ(ContentsOf(*memory_, memory_->snapshots().Find("snap")->sequence), contents_[2]);
+  EXPECT_EQ(ContentsOf(*memory_, memory_->snapshots().Find("snap", kOwner.id)->sequence),
+            contents_[2]);
   EXPECT_EQ(memory_->sequences().Query(first_)->owner.session, SessionId{7});
   EXPECT_EQ(static_cast<int>(memory_->BlockBytes(0, BlockId{1})[63]), 0x5a);
   EXPECT_EQ(memory_->Usage().reserved_bytes, reserved);
@@ -146,7 +147,7 @@ TEST_F(AttachTest, WhatWasCommittedIsThereAndCanBeGoneOnWith) {
 
   ASSERT_TRUE(AppendTokens(*memory_, first_, 500, 40));
   ASSERT_TRUE(memory_->sequences().Drop(fork_));
-  ASSERT_TRUE(memory_->snapshots().Unpublish("snap"));
+  ASSERT_TRUE(memory_->snapshots().Unpublish("snap", kOwner.id));
   ExpectSound();
   ASSERT_TRUE(memory_->sequences().Drop(first_));
   EXPECT_EQ(memory_->Usage().free_blocks, memory_->Usage().total_blocks);
@@ -261,7 +262,7 @@ TEST_F(AttachTest, ADamagedSequenceIsDroppedAlone) {
     EXPECT_THAT(start.lost[0].reason, HasSubstr("sequence 1"));
     EXPECT_EQ(memory_->sequences().Query(fork_).error().code, Code::kNotFound);
     EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
-    EXPECT_TRUE(memory_->snapshots().Find("snap"));
+    EXPECT_TRUE(memory_->snapshots().Find("snap", kOwner.id));
     ExpectSound();
     // The drop is permanent: the next start loses no sequence, and the handle is not reused.
     EXPECT_TRUE(Open().lost.empty());
@@ -282,7 +283,7 @@ TEST_F(AttachTest, ADamagedCellDropsAllThatReferToIt) {
   EXPECT_EQ(start.lost[1].handle, published_);
   EXPECT_EQ(start.lost[1].snapshot, "snap");
   EXPECT_EQ(ContentsOf(*memory_, fork_), contents_[1]);
-  EXPECT_FALSE(memory_->snapshots().Find("snap"));
+  EXPECT_FALSE(memory_->snapshots().Find("snap", kOwner.id));
   EXPECT_TRUE(memory_->snapshots().Publish(fork_, kOwner, "snap", true, false));
   ExpectSound();
 }
@@ -299,7 +300,7 @@ TEST_F(AttachTest, APublishedSequenceThatIsRetainedOrPinnedIsDroppedWithItsSnaps
     ASSERT_EQ(start.lost.size(), 1u);
     EXPECT_EQ(start.lost[0].snapshot, "snap");
     EXPECT_THAT(start.lost[0].reason, HasSubstr("flags: published, and retained or pinned"));
-    EXPECT_FALSE(memory_->snapshots().Find("snap"));
+    EXPECT_FALSE(memory_->snapshots().Find("snap", kOwner.id));
     ExpectSound();
     ASSERT_TRUE(memory_->sequences().Drop(first_));
     ASSERT_TRUE(memory_->sequences().Drop(fork_));
@@ -447,7 +448,7 @@ TEST_F(AttachTest, RandomDamageNeverGetsFurtherThanItsSequences) {
       }
     }
     for (const SnapshotInfo& info : memory_->snapshots().List())
-      EXPECT_TRUE(memory_->snapshots().Unpublish(info.name));
+      EXPECT_TRUE(memory_->snapshots().Unpublish(info.name, info.owner));
     ExpectSound();
     EXPECT_EQ(memory_->Usage().free_blocks, memory_->Usage().total_blocks);
     if (HasFailure()) return;

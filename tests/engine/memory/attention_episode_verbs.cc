@@ -153,13 +153,17 @@ void AttentionEpisode::Publish() {
   const bool is_public = random_.OneIn(2);
   const bool replace = random_.OneIn(2);
   Code expected = Code::kOk;
-  const auto existing = reference_.snapshots.find(name);
+  const std::pair key(name, static_cast<std::uint64_t>(owner.id));
+  const auto existing = reference_.snapshots.find(key);
   const bool replaces = existing != reference_.snapshots.end();
+  const bool is_taken = std::ranges::any_of(reference_.snapshots, [&](const auto& entry) {
+    return entry.first.first == name && entry.first.second != key.second && entry.second.is_public;
+  });
   if (name.size() > 64) {
     expected = Code::kInvalidArgument;
   } else if (reference_.Find(source) == nullptr) {
     expected = Code::kNotFound;
-  } else if (replaces && !replace) {
+  } else if ((replaces && !replace) || (is_public && is_taken)) {
     expected = Code::kExists;
   } else if (!replaces && reference_.snapshots.size() == reference_.snapshot_capacity) {
     expected = Code::kNoSpace;
@@ -174,18 +178,24 @@ void AttentionEpisode::Publish() {
                     static_cast<std::uint64_t>(owner.session), owner.namespace_salt, std::nullopt);
     reference_.sequences.at(*handle).is_published = true;
     if (replaces) Bury(existing->second.sequence);
-    reference_.snapshots[name] = {*handle, static_cast<std::uint64_t>(owner.id), is_public};
+    reference_.snapshots[key] = {*handle, static_cast<std::uint64_t>(owner.id), is_public};
   }
   Check(done);
 }
 
 void AttentionEpisode::Unpublish() {
   const std::string name = AnyName();
-  const auto existing = reference_.snapshots.find(name);
+  const OwnerId owner = AnyOwner().id;
+  const auto existing = reference_.snapshots.find({name, static_cast<std::uint64_t>(owner)});
   const bool exists = existing != reference_.snapshots.end();
-  EXPECT_EQ(exists, memory_->snapshots().Find(name).has_value());
+  // The owner sees its own snapshot of the name, or else the public one.
+  const bool is_visible =
+      exists || std::ranges::any_of(reference_.snapshots, [&](const auto& entry) {
+        return entry.first.first == name && entry.second.is_public;
+      });
+  EXPECT_EQ(is_visible, memory_->snapshots().Find(name, owner).has_value());
   const bool done = Judge("unpublish", exists ? Code::kOk : Code::kNotFound,
-                          memory_->snapshots().Unpublish(name), false);
+                          memory_->snapshots().Unpublish(name, owner), false);
   if (done) {
     Bury(existing->second.sequence);
     reference_.snapshots.erase(existing);

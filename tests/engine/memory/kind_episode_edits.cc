@@ -179,7 +179,7 @@ void KindEpisode::Add() {
 
 void KindEpisode::Publish() {
   const SequenceHandle source = Any();
-  const auto existing = reference_.snapshots.find("name");
+  const auto existing = reference_.snapshots.find({"name", 1000});
   const bool replaces = existing != reference_.snapshots.end();
   const Code expected =
       reference_.Find(source) == nullptr ? Code::kNotFound : reference_.CheckRoom(1);
@@ -191,7 +191,7 @@ void KindEpisode::Publish() {
     reference_.sequences.at(*handle).is_published = true;
     texts_[*handle] = texts_[source];
     if (replaces) Bury(existing->second.sequence);
-    reference_.snapshots["name"] = {*handle, 1000, true};
+    reference_.snapshots[{"name", 1000}] = {*handle, 1000, true};
   }
   Check(done);
 }

@@ -109,7 +109,7 @@ TEST_F(GroupsTest, ForksAndSnapshotsKeepWhatTheyReach) {
   EXPECT_EQ(FirstCell(fork), 0u);
   EXPECT_EQ(UsedBlocks(), 2u + 3u);
   ASSERT_TRUE(memory_->sequences().Drop(fork));
-  ASSERT_TRUE(memory_->snapshots().Unpublish("name"));
+  ASSERT_TRUE(memory_->snapshots().Unpublish("name", kOwner.id));
   EXPECT_EQ(UsedBlocks(), 3u);
 }
 

@@ -98,7 +98,8 @@ class MemoryInspector {
     const std::vector<SnapshotInfo> snapshots = memory_->snapshots().List();
     ASSERT_EQ(snapshots.size(), reference.snapshots.size());
     for (const SnapshotInfo& info : snapshots) {
-      const ReferenceSnapshot& snapshot = reference.snapshots.at(info.name);
+      const ReferenceSnapshot& snapshot =
+          reference.snapshots.at({info.name, static_cast<std::uint64_t>(info.owner)});
       ASSERT_EQ(info.sequence, snapshot.sequence);
       ASSERT_EQ(info.owner, OwnerId{snapshot.owner});
       ASSERT_EQ(info.is_public, snapshot.is_public);

@@ -267,11 +267,11 @@ TEST_F(MemoryTest, ASnapshotIsImmutableAndReplacedInOneCommit) {
   const SequenceHandle fork = ForkOf(first);
   const SequenceHandle second = *memory_->snapshots().Publish(a, kOwner, "prompt", false, true);
   EXPECT_EQ(memory_->sequences().Query(first).error().code, Code::kNotFound);
-  EXPECT_EQ(memory_->snapshots().Find("prompt")->sequence, second);
-  EXPECT_FALSE(memory_->snapshots().Find("prompt")->is_public);
+  EXPECT_EQ(memory_->snapshots().Find("prompt", kOwner.id)->sequence, second);
+  EXPECT_FALSE(memory_->snapshots().Find("prompt", kOwner.id)->is_public);
   EXPECT_EQ(memory_->sequences().Query(fork)->cell_count, 40u);
-  ASSERT_TRUE(memory_->snapshots().Unpublish("prompt"));
-  EXPECT_EQ(CodeOf(memory_->snapshots().Unpublish("prompt")), Code::kNotFound);
+  ASSERT_TRUE(memory_->snapshots().Unpublish("prompt", kOwner.id));
+  EXPECT_EQ(CodeOf(memory_->snapshots().Unpublish("prompt", kOwner.id)), Code::kNotFound);
   EXPECT_EQ(memory_->sequences().Query(second).error().code, Code::kNotFound);
   EXPECT_TRUE(memory_->snapshots().List().empty());
 }

@@ -163,7 +163,7 @@ TEST_F(PrefixSharingTest, NamespacesAreWidenedByPublishing) {
   const PrefixTaken taken = Take(Count(5000, 64), kStranger);
   EXPECT_EQ(taken.cells, 63u);
   EXPECT_EQ(taken.origin, PrefixOrigin::kSnapshot);
-  ASSERT_TRUE(memory_->snapshots().Unpublish("all"));
+  ASSERT_TRUE(memory_->snapshots().Unpublish("all", kOwner.id));
   const SequenceOwner third{.id = OwnerId{1002}};
   EXPECT_EQ(Take(Count(5000, 64), third).cells, 0u);
 }

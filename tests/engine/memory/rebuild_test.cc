@@ -125,7 +125,7 @@ TEST_F(RebuildTest, DamagedHistoriesAreNamed) {
 // Owner numbers above kOwnerMax are invalid, because the tables use the two largest numbers for "no
 // owner" and "several owners".
 TEST_F(RebuildTest, OwnersAndSessionsThatNoDaemonHasGivenAreNamed) {
-  for (const std::uint64_t owner : {~0ull, ~0ull - 1, 1ull << 32}) {
+  for (const std::uint64_t owner : {~0ull, ~0ull - 1, 1ull << 63}) {
     ExpectRecord("owner", [&](SequenceRecord& record) { record.owner = owner; });
     Expect("snapshot 0 owner", [&](const Copy& copy) { copy.meta.snapshots()[0].owner = owner; });
   }
@@ -140,7 +140,8 @@ TEST_F(RebuildTest, TheTablesOfUndamagedBytesAreTheLiveOnes) {
   ASSERT_TRUE(tables) << tables.error().message;
   EXPECT_TRUE(*tables == memory_->derived());
   EXPECT_EQ(tables->blocks[0].live_cells(), 70u);
-  EXPECT_EQ(tables->snapshots_by_name.at("snap"), 0u);
+  EXPECT_EQ(tables->snapshots_by_name.find(SnapshotKey{"snap", OwnerId{1000}})->second, 0u);
+  EXPECT_EQ(tables->public_snapshots.at("snap"), 0u);
 }
 
 TEST_F(RebuildTest, DamagedHeadersAreNamed) {

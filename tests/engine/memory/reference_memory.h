@@ -74,7 +74,8 @@ class ReferenceMemory {
   static constexpr std::int64_t kLastPos = std::numeric_limits<std::int32_t>::max() - 1;
 
   std::map<SequenceHandle, ReferenceSequence> sequences;
-  std::map<std::string, ReferenceSnapshot> snapshots;
+  // By name and owner.
+  std::map<std::pair<std::string, std::uint64_t>, ReferenceSnapshot> snapshots;
   std::size_t sequence_capacity = 0;
   std::size_t snapshot_capacity = 0;
 

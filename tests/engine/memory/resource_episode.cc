@@ -219,7 +219,8 @@ void ResourceEpisode::Verb() {
       });
       return;
     case 12:
-      (void)Do("unpublish", [&] { return memory_->snapshots().Unpublish(AnyName()); });
+      (void)Do("unpublish",
+               [&] { return memory_->snapshots().Unpublish(AnyName(), AnyOwner().id); });
       return;
     case 13:
     case 14: {

@@ -159,7 +159,7 @@ TEST_F(SessionVerbsTest, EveryVerbIsRememberedWithItsChange) {
   EXPECT_EQ(reply.sequence, made);
   EXPECT_EQ(reply.cells, 33u);
   ExpectTogether([&](const RequestTag& applied) {
-    EXPECT_TRUE(memory_->snapshots().Unpublish("name", applied));
+    EXPECT_TRUE(memory_->snapshots().Unpublish("name", kOwner.id, applied));
   });
   ExpectTogether([&](const RequestTag& applied) {
     EXPECT_TRUE(memory_->sequences().Drop(forks[1], applied));

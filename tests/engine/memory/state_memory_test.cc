@@ -296,7 +296,7 @@ TEST_F(StateMemoryTest, SnapshotsKeepTheirState) {
   ASSERT_TRUE(memory_->sequences().Drop(a));
   const SequenceHandle fork = *Fork(snapshot);
   ExpectStateIsThatOfItsTokens(fork);
-  ASSERT_TRUE(memory_->snapshots().Unpublish("name"));
+  ASSERT_TRUE(memory_->snapshots().Unpublish("name", kOwner.id));
   ExpectStateIsThatOfItsTokens(fork);
   ASSERT_TRUE(memory_->sequences().Drop(fork));
   EXPECT_EQ(FreeSlots(), 8u);
