@@ -323,9 +323,7 @@ Status GbnfParser::ParseRepetition(Place place, Sequence& sequence) {
 // `is_end`: the next character begins no item.
 Status GbnfParser::ParseItem(Place place, Sequence& sequence, bool& is_end) {
   const char c = reader_.Peek();
-  if (reader_.AtEnd()) {
-    is_end = true;
-  } else if (c == '(') {
+  if (c == '(') {
     reader_.Skip();
     return ParseGroup(place, sequence);
   } else if (RepetitionFollows()) {

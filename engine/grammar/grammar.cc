@@ -97,7 +97,7 @@ void Grammar::LimitStates() {
   ++drop_count_;
 }
 
-std::unexpected<Error> Grammar::Refusal(std::string subject, std::uint64_t offset) {
+std::unexpected<Error> Grammar::Refusal(std::string_view subject, std::uint64_t offset) {
   const GrammarStates::Losses& losses = states_->losses();
   if (losses.depth)
     return Fail(Code::kNoSpace, subject, " at byte ", offset, ": grammar: depth: more than ",

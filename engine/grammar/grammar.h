@@ -69,7 +69,8 @@ class Grammar {
   Slot NewSlot(std::uint32_t state) KVD_REQUIRES(mutex_);
   // Drops states and masks if they exceed their limit.
   void LimitStates() KVD_REQUIRES(mutex_);
-  std::unexpected<Error> Refusal(std::string subject, std::uint64_t offset) KVD_REQUIRES(mutex_);
+  std::unexpected<Error> Refusal(std::string_view subject, std::uint64_t offset)
+      KVD_REQUIRES(mutex_);
   // The byte that must follow `state`; -1 if none must.
   int ForcedByte(std::uint32_t state) KVD_REQUIRES(mutex_);
 
