@@ -109,7 +109,10 @@ LooseValue::Step LooseValue::InEscape(char c, std::string& json) {
   const char kind = held_[1];
   const std::size_t digits = kind == 'u' ? 4 : kind == 'x' ? 2 : kind == 'U' ? 8 : 0;
   if (held_.size() < 2 + digits) return Step::kMore;
-  if (kind == 'u' && held_.find_first_not_of("0123456789abcdefABCDEF", 2) == held_.npos) {
+  const bool is_json_escape = std::string_view("nrtbf\"\\/").find(kind) != std::string_view::npos;
+  const bool is_unicode =
+      kind == 'u' && held_.find_first_not_of("0123456789abcdefABCDEF", 2) == held_.npos;
+  if (is_json_escape || is_unicode) {
     json += held_;
   } else if (digits > 0) {
     std::uint32_t code = 0;
@@ -123,8 +126,6 @@ LooseValue::Step LooseValue::InEscape(char c, std::string& json) {
     std::string bytes;
     AppendUtf8(code, bytes);
     for (const char byte : bytes) AppendEscaped(byte, json);
-  } else if (std::string_view("nrtbf\"\\/").find(kind) != std::string_view::npos) {
-    json += held_;
   } else if (kind == '\'') {
     json += '\'';
   } else if (kind != '\n') {  // Python keeps an unknown escape; an escaped line end is nothing
