@@ -155,7 +155,8 @@ TEST_F(SeveralUidsTest, PublicSnapshotsAreReadAndForkedByEveryUidAndChangedByNon
         const SequenceHandle source = client.Create().value();
         Expect(complaints, CodeOf(client.Unpublish("public")) == Code::kPermission, "unpublish");
         Expect(complaints,
-               CodeOf(client.Publish(source, "public", wire::kFlagForce)) == Code::kExists,
+               CodeOf(client.Publish(source, "public", wire::kFlagForce | wire::kFlagPublic)) ==
+                   Code::kExists,
                "replace");
         auto attached = client.AttachSnapshot("public");
         Expect(complaints, attached && attached->Decode(kOneToken, Pos{kCells}), "continue a fork");

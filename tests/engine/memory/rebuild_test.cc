@@ -323,6 +323,12 @@ TEST_F(RebuildTest, TwoSnapshotsOfOneNameAreRefused) {
   ASSERT_TRUE(memory_->snapshots().Publish(MakeHandle(0, 1), {}, "other", false, false));
   Expect("snapshot 1 name", [](const Copy& copy) {
     std::memcpy(copy.meta.snapshots()[1].name, copy.snapshot().name, sizeof copy.snapshot().name);
+    copy.meta.snapshots()[1].owner = copy.snapshot().owner;
+  });
+  // Public snapshots of two owners have different names.
+  Expect("snapshot 1 name", [](const Copy& copy) {
+    std::memcpy(copy.meta.snapshots()[1].name, copy.snapshot().name, sizeof copy.snapshot().name);
+    copy.meta.snapshots()[1].is_public = 1;
   });
 }
 
