@@ -177,14 +177,17 @@ struct QuadQ5_K {
       I bytes[2];
       QuadBytes::FromEach(rows, offsetof(BlockQ5_K, qs) + 64 * kGroup + 32 * two.value, bytes);
       StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
-        const auto with_fifth = [&](I low, std::size_t block) KVD_INLINE_LAMBDA {
-          const I bit = _mm512_set1_epi8(static_cast<char>(1u << (4 * kGroup + block)));
-          return _mm512_mask_add_epi8(low, _mm512_test_epi8_mask(state.fifths[half.value], bit),
-                                      low, sixteen);
+        // Part p's fifth bit becomes bit 4 of the byte.
+        const auto with_fifth = [&](I low, auto block) KVD_INLINE_LAMBDA {
+          constexpr int kPart = 4 * kGroup + decltype(block)::value;
+          const I bits = state.fifths[half.value];
+          const I moved = kPart < 4 ? _mm512_slli_epi16(bits, kPart < 4 ? 4 - kPart : 0)
+                                    : _mm512_srli_epi16(bits, kPart < 4 ? 0 : kPart - 4);
+          return _mm512_ternarylogic_epi32(moved, sixteen, low, 0xea);
         };
         const I low = QuadBytes::Low(bytes[half.value]), high = QuadBytes::High(bytes[half.value]);
-        quad->w[2 * two.value][half.value] = with_fifth(low, 2 * two.value);
-        quad->w[2 * two.value + 1][half.value] = with_fifth(high, 2 * two.value + 1);
+        quad->w[2 * two.value][half.value] = with_fifth(low, Int<2 * two.value>{});
+        quad->w[2 * two.value + 1][half.value] = with_fifth(high, Int<2 * two.value + 1>{});
       });
     });
     PutParts<kGroup>(state.parts, quad);

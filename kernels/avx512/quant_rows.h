@@ -10,6 +10,7 @@
 
 #include <type_traits>
 
+#include "kernels/avx512/pair_rows.h"
 #include "kernels/avx512/quads.h"
 #include "kernels/lanes/weights_ahead.h"
 
@@ -24,10 +25,20 @@ struct RowProducts {
   std::size_t padded;     // PaddedBlocks
   std::size_t b;          // the first block
 
-  // sums[g] += the products with quads[g], of all blocks or, if kPartial, of the lanes in `blocks`.
+  // sums[g] += the products with quads[g].
+  KVD_ALWAYS_INLINE void Add(const Quad (&quads)[kQuads], V (&sums)[kQuads]) const {
+    AddTo<false>(quads, Lanes::Mask{}, sums);
+  }
+  // The same, only in the lanes in `blocks`.
+  KVD_ALWAYS_INLINE void AddPart(const Quad (&quads)[kQuads], Lanes::Mask blocks,
+                                 V (&sums)[kQuads]) const {
+    AddTo<true>(quads, blocks, sums);
+  }
+
+ private:
   template <bool kPartial>
-  KVD_ALWAYS_INLINE void Add(const Quad (&quads)[kQuads], Lanes::Mask blocks,
-                             V (&sums)[kQuads]) const {
+  KVD_ALWAYS_INLINE void AddTo(const Quad (&quads)[kQuads], Lanes::Mask blocks,
+                               V (&sums)[kQuads]) const {
     I products[kQuads];
     if constexpr (Q::kHalves) {
       const I of_row = Numbers(2), of_first = Numbers(3);
@@ -69,8 +80,6 @@ struct RowProducts {
       sum = kPartial ? Lanes::Select(blocks, next, sum) : next;
     });
   }
-
- private:
   // Products of the first or second sixteen elements of each block; the sums start at `starts`.
   template <int kHalf>
   KVD_ALWAYS_INLINE void Half(const Quad (&quads)[kQuads], I starts, I (&products)[kQuads]) const {
@@ -121,48 +130,72 @@ KVD_ALWAYS_INLINE __m128 JoinedSums(V v) {
   return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, joined));
 }
 
-template <class Q, int kQuads>
+// What QuantRows reads a type with, and multiplies.
+template <class Q>
+struct RowsOf {
+  using Reader = Q;
+  using Blocks = Quad;
+  template <int kQuads>
+  using Products = RowProducts<Q, kQuads>;
+};
+template <>
+struct RowsOf<QuadQ6_K> {
+  using Reader = PairsQ6_K;
+  using Blocks = PairQuad;
+  template <int kQuads>
+  using Products = PairProducts<kQuads>;
+};
+
+// kOneRow: there is one row of x.
+template <class Q, int kQuads, bool kOneRow>
 void QuantRows(const MatmulArgs& args) {
   constexpr std::size_t kOuts = 4 * kQuads;
   const std::size_t n = args.in_features, block_count = n / kQuantizedBlock;
   const std::size_t padded = PaddedBlocks(n), stride = QuantizedRowBytes(n);
   const std::size_t row_bytes = QuadRowBytes<Q>(n);
+  using Reader = typename RowsOf<Q>::Reader;
   const auto* const rows = static_cast<const std::uint8_t*>(args.quantized_x);
+  const std::size_t row_count = kOneRow ? 1 : args.row_count;
   // True: the weights of a step are prefetched in small parts between the rows of x. False: they
   // are prefetched all at once.
   constexpr bool kAskBetweenRows = kQuads > 1;
-  const std::size_t asked_per_row = kOuts * Q::kBytes / Q::kGroups / args.row_count + 1;
+  const std::size_t asked_per_row = kOuts * Q::kBytes / Q::kGroups / row_count + 1;
   WeightsAhead ahead(static_cast<const std::uint8_t*>(args.weights) + args.first_out * row_bytes,
                      row_bytes, kOuts);
-  V sums[kNarrowQuantRowsMax][kQuads];
+  V sums[kOneRow ? 1 : kNarrowQuantRowsMax][kQuads];
   for (std::size_t out = args.first_out; out < args.last_out; out += kOuts) {
     WeightRows weights[kQuads];
     StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
       weights[g.value] = WeightRows::Of(args.weights, row_bytes, out + 4 * g.value, args.last_out);
     });
     ahead.MoveTo(weights[0].at[0]);
-    for (std::size_t r = 0; r < args.row_count; ++r) {
+    for (std::size_t r = 0; r < row_count; ++r) {
       for (V& sum : sums[r]) sum = Lanes::Zero();
     }
-    Quad quads[kQuads];
+    typename RowsOf<Q>::Blocks quads[kQuads];
     const auto add = [&](auto partial, std::size_t b, std::size_t count) KVD_INLINE_LAMBDA {
       const auto blocks = static_cast<Lanes::Mask>(0x1111u * ((1u << count) - 1u));
       const std::uint8_t* x = rows;
-      for (std::size_t r = 0; r < args.row_count; ++r, x += stride) {
+      for (std::size_t r = 0; r < row_count; ++r, x += stride) {
         if constexpr (kAskBetweenRows) ahead.Advance(asked_per_row);
-        RowProducts<Q, kQuads>{x, padded, b}.template Add<partial.value>(quads, blocks, sums[r]);
+        const typename RowsOf<Q>::template Products<kQuads> products = {x, padded, b};
+        if constexpr (partial.value) {
+          products.AddPart(quads, blocks, sums[r]);
+        } else {
+          products.Add(quads, sums[r]);
+        }
       }
     };
     std::size_t b = 0;
     for (; b + 4 * Q::kGroups <= block_count; b += 4 * Q::kGroups) {
-      typename Q::State states[kQuads];
+      typename Reader::State states[kQuads];
       StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
         if constexpr (!kAskBetweenRows) ahead.Advance(4 * Q::kBytes);
-        states[g.value] = Q::Open(weights[g.value]);
+        states[g.value] = Reader::Open(weights[g.value]);
       });
       StaticFor<Q::kGroups>([&](auto group) KVD_INLINE_LAMBDA {
         StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
-          Q::template Group<group.value>(states[g.value], weights[g.value], &quads[g.value]);
+          Reader::template Group<group.value>(states[g.value], weights[g.value], &quads[g.value]);
         });
         add(std::false_type{}, b + 4 * group.value, 4);
       });
@@ -179,7 +212,7 @@ void QuantRows(const MatmulArgs& args) {
       }
     }
     const std::size_t left = args.last_out - out;
-    for (std::size_t r = 0; r < args.row_count; ++r) {
+    for (std::size_t r = 0; r < row_count; ++r) {
       float totals[kOuts];
       StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
         _mm_storeu_ps(totals + 4 * g.value, JoinedSums(sums[r][g.value]));
@@ -196,10 +229,13 @@ void QuantRows(const MatmulArgs& args) {
 // REQUIRES: at most kNarrowQuantRowsMax rows.
 template <class Q>
 void NarrowQuantMatmul(const MatmulArgs& args) {
-  if (args.row_count <= 2) {  // fewer rows read at a time are faster
-    QuantRows<Q, 1>(args);
+  // Fewer weight rows read at a time are faster with few rows of x.
+  if (args.row_count == 1) {
+    QuantRows<Q, 1, true>(args);
+  } else if (args.row_count == 2) {
+    QuantRows<Q, 1, false>(args);
   } else {
-    QuantRows<Q, 2>(args);
+    QuantRows<Q, 2, false>(args);
   }
 }
 

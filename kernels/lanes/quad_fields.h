@@ -57,7 +57,11 @@ struct QuadFields {
     __m128 dmin;
   };
   static KVD_ALWAYS_INLINE Factors FactorsOf(const WeightRows& rows, std::size_t at) {
-    const __m256 both = _mm256_cvtph_ps(Words(rows, at));
+    return FactorsOf(Words(rows, at));
+  }
+  // words: d and dmin of each row.
+  static KVD_ALWAYS_INLINE Factors FactorsOf(__m128i words) {
+    const __m256 both = _mm256_cvtph_ps(words);
     const __m128 low = _mm256_castps256_ps128(both), top = _mm256_extractf128_ps(both, 1);
     return {_mm_shuffle_ps(low, top, 0x88),
             _mm_xor_ps(_mm_shuffle_ps(low, top, 0xdd), _mm_set1_ps(-0.0f))};
@@ -71,7 +75,15 @@ struct QuadFields {
   };
   static KVD_ALWAYS_INLINE Parts PartsOf(const WeightRows& rows) {
     const __m128i six = _mm_set1_epi8(63), four = _mm_set1_epi8(15), two = _mm_set1_epi8(3);
-    const __m128i w0 = Words(rows, 4), w1 = Words(rows, 8), w2 = Words(rows, 12);
+    // The first sixteen bytes of each row: d and dmin, then three words of scales and minimums.
+    const auto row = [&](int o) KVD_INLINE_LAMBDA {
+      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows.at[o]));
+    };
+    const __m128i r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
+    const __m128i a = _mm_unpacklo_epi32(r0, r1), b = _mm_unpacklo_epi32(r2, r3);
+    const __m128i c = _mm_unpackhi_epi32(r0, r1), d = _mm_unpackhi_epi32(r2, r3);
+    const __m128i w0 = _mm_unpackhi_epi64(a, b);
+    const __m128i w1 = _mm_unpacklo_epi64(c, d), w2 = _mm_unpackhi_epi64(c, d);
     const auto joined = [&](__m128i low, __m128i top) KVD_INLINE_LAMBDA {
       return _mm_or_si128(_mm_and_si128(low, four),
                           _mm_slli_epi16(_mm_and_si128(_mm_srli_epi16(top, 6), two), 4));
@@ -81,7 +93,7 @@ struct QuadFields {
     parts.scales[1] = joined(w2, w0);
     parts.minimums[0] = _mm_and_si128(w1, six);
     parts.minimums[1] = joined(_mm_srli_epi16(w2, 4), w1);
-    parts.factors = FactorsOf(rows, 0);
+    parts.factors = FactorsOf(_mm_unpacklo_epi64(a, b));
     return parts;
   }
 
