@@ -4,7 +4,7 @@
 // Each round makes three prompts of random tokens and measures the time from a generate request to
 // its first token, in an order that changes with the round:
 //   elsewhere  another tenant has computed the prompt, and its cells are retained in the pool
-//   nobody     no tenant has computed the prompt
+//   fresh      no tenant has computed the prompt
 //   own        the tenant itself has computed the prompt; the difference that sharing makes
 // The difference of the medians of the first two is compared with their quartiles.
 //
@@ -89,7 +89,7 @@ int Run(int argument_count, char** arguments) {
     }
     return prompt;
   };
-  enum Kind : std::uint8_t { kElsewhere, kNobody, kOwn };
+  enum Kind : std::uint8_t { kElsewhere, kNew, kOwn };
   std::array<std::vector<double>, 3> times;
   (void)TimeFirstToken(second, next_prompt(), false);
   for (std::size_t round = 0; round < rounds; ++round) {
@@ -103,7 +103,7 @@ int Run(int argument_count, char** arguments) {
     (void)Must(first.DropRetained());
     (void)Must(second.DropRetained());
   }
-  constexpr std::array kNames = {"elsewhere", "nobody", "own"};
+  constexpr std::array kNames = {"elsewhere", "fresh", "own"};
   std::printf(
       "time to the first token, %zu tokens, %zu rounds, ms: lower quartile, median, upper "
       "quartile\n",
@@ -113,10 +113,10 @@ int Run(int argument_count, char** arguments) {
     std::printf("%-10s %8.3f %8.3f %8.3f\n", kNames[kind], of.lower, of.median, of.upper);
   }
   const Times elsewhere = TimesOf(times[kElsewhere]);
-  const Times nobody = TimesOf(times[kNobody]);
-  std::printf("elsewhere - nobody: %.3f ms; the larger distance of the quartiles: %.3f ms\n",
-              elsewhere.median - nobody.median,
-              std::max(elsewhere.upper - elsewhere.lower, nobody.upper - nobody.lower));
+  const Times fresh = TimesOf(times[kNew]);
+  std::printf("elsewhere - fresh: %.3f ms; the larger distance of the quartiles: %.3f ms\n",
+              elsewhere.median - fresh.median,
+              std::max(elsewhere.upper - elsewhere.lower, fresh.upper - fresh.lower));
   return 0;
 }
 

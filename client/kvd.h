@@ -737,8 +737,8 @@ typedef struct kvd_piece {
 } kvd_piece;
 
 enum kvd_finish {
-  KVD_FINISH_END = 1,   /* the model has produced an end token */
-  KVD_FINISH_STOP = 2,  /* the generated text contains a stop text */
+  KVD_FINISH_END = 1,    /* the model has produced an end token */
+  KVD_FINISH_STOP = 2,   /* the generated text contains a stop text */
   KVD_FINISH_LENGTH = 3, /* predict_max tokens were sampled */
   KVD_FINISH_GRAMMAR = 4 /* the grammar allows no further token */
 };

@@ -112,9 +112,8 @@ Result<Share> GrammarWorker::TakeBytes(const GrammarWanted& wanted, std::uint64_
 }
 
 bool GrammarWorker::DropOne(OwnerId owner) {
-  const auto idle = std::ranges::find_if(kept_, [&](const Kept& kept) {
-    return kept.owner == owner && kept.held.use_count() == 1;
-  });
+  const auto idle = std::ranges::find_if(
+      kept_, [&](const Kept& kept) { return kept.owner == owner && kept.held.use_count() == 1; });
   if (idle == kept_.end()) return false;
   kept_.erase(idle);
   return true;

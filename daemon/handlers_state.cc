@@ -20,8 +20,8 @@
 namespace kvd {
 namespace {
 
-// The largest export or upload of an owner other than the daemon's own uid, in bytes. The limit of the
-// daemon's own uid is the size of a state with all cells of the pool.
+// The largest export or upload of an owner other than the daemon's own uid, in bytes. The limit of
+// the daemon's own uid is the size of a state with all cells of the pool.
 constexpr std::uint64_t kOthersBytesMax = 64ull << 20;
 // Upper bounds of the bytes of a state that are not rows: kHeaderBytesMax per state and
 // kCellBytesMax per cell.

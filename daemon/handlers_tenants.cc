@@ -1,6 +1,6 @@
 // kTenants lists the tenants of the tenants' file and the connected tenants, with their limits and
-// the amounts that they hold. A worker makes the list, because the bytes of saved states are counted
-// on disk.
+// the amounts that they hold. A worker makes the list, because the bytes of saved states are
+// counted on disk.
 #include <algorithm>
 #include <cstring>
 

@@ -17,8 +17,8 @@ void KeptSamplers::Put(SequenceHandle sequence, std::shared_ptr<const SamplerOpt
 }
 
 Status KeptSamplers::PutLoaded(SequenceHandle sequence, KeptSampler kept) {
-  KVD_CHECK_OK(memory_.sequences().SetSampler(
-      sequence, RecordOf(kept.options, kept.progress, kept.grammar)));
+  KVD_CHECK_OK(memory_.sequences().SetSampler(sequence,
+                                              RecordOf(kept.options, kept.progress, kept.grammar)));
   Put(sequence, std::make_shared<const SamplerOptions>(std::move(kept.options)), kept.progress);
   return {};
 }
@@ -29,10 +29,10 @@ Result<KeptSampler> KeptSamplers::Find(SequenceHandle sequence) const {
     const MutexLock lock(mutex_);
     const auto found = entries_.find(sequence);
     if (found != entries_.end()) {
-      return KeptSampler{.options = *found->second.options,
-                         .progress = found->second.progress,
-                         .grammar = {.hash = info.sampler.grammar_hash,
-                                     .begin = info.sampler.grammar_begin}};
+      return KeptSampler{
+          .options = *found->second.options,
+          .progress = found->second.progress,
+          .grammar = {.hash = info.sampler.grammar_hash, .begin = info.sampler.grammar_begin}};
     }
   }
   if (info.sampler.flags != 0) return SamplerOf(info.sampler, vocab_size_);

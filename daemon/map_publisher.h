@@ -2,9 +2,9 @@
 // least one client that asked for its map.
 //
 // Owner: the server. Only the io thread uses a MapPublisher. The map of an owner lists only
-// objects that the owner may see: its own sequences and sessions, public snapshots, and the cells to which
-// these sequences refer. Apart from the objects that the owner may see, a map contains only
-// totals over all owners.
+// objects that the owner may see: its own sequences and sessions, public snapshots, and the cells
+// to which these sequences refer. Apart from the objects that the owner may see, a map contains
+// only totals over all owners.
 //
 // While no client has asked for its map, no timer runs. If the memory and the totals have not
 // changed, a timer tick reads the totals and writes no map. If the memory or the totals have
@@ -54,8 +54,8 @@ class MapPublisher {
   MapPublisher(const MapPublisher&) = delete;
   MapPublisher& operator=(const MapPublisher&) = delete;
 
-  // Registers one more client of `owner`. Returns the map's descriptor, to be sent to the client; the
-  // publisher keeps the ownership of the descriptor. Errors: those of MapWriter::Create.
+  // Registers one more client of `owner`. Returns the map's descriptor, to be sent to the client;
+  // the publisher keeps the ownership of the descriptor. Errors: those of MapWriter::Create.
   Result<int> Watch(OwnerId owner);
   // Unregisters one client of `owner`. The map of an owner is closed when its last client is
   // unregistered.

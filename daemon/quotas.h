@@ -1,6 +1,6 @@
 // Quotas: the limits of each resource for one owner (daemon/shares.h; docs/security.md lists the
-// limits). `own` is for the daemon's own uid and for the uid of the tenants; `others` applies to each
-// other uid separately, and to each tenant for which the tenants' file says nothing else
+// limits). `own` is for the daemon's own uid and for the uid of the tenants; `others` applies to
+// each other uid separately, and to each tenant for which the tenants' file says nothing else
 // (daemon/tenants.h). Flags of the daemon set most of these limits.
 #pragma once
 

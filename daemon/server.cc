@@ -276,8 +276,8 @@ std::chrono::milliseconds Server::OutliveOf(const StoredSession& session) const 
 
 Share Server::ShareOfOutliving(OwnerId owner) {
   Share share(parts_.shares.AccountOf(owner), Resource::kOutlivingSessions);
-  // The session was counted when it was opened. If a limit was lowered since then, it is not counted
-  // now.
+  // The session was counted when it was opened. If a limit was lowered since then, it is not
+  // counted now.
   (void)share.Grow(1);
   return share;
 }

@@ -4,11 +4,11 @@
 // A step first gets decode rows, then tokens of prompts and work between steps. While prompts or
 // work wait, decode rows leave a part of the step to prompts and work. Tokens are divided fairly
 // between users, and between the sessions of each user. Fairness is measured in tokens served,
-// divided by the user's weight: among the users that want more tokens, the least served user gets the next portion of
-// kPortionTokens tokens. Among the sessions of a user, the least served session gets the next
-// portion too, except that prompts for which other requests wait come first. A user or session that
-// becomes active starts with the count of the least served active user or session, so idle time
-// gives no credit.
+// divided by the user's weight: among the users that want more tokens, the least served user gets
+// the next portion of kPortionTokens tokens. Among the sessions of a user, the least served session
+// gets the next portion too, except that prompts for which other requests wait come first. A user
+// or session that becomes active starts with the count of the least served active user or session,
+// so idle time gives no credit.
 //
 // Owner: the scheduler. Only the engine thread uses a StepPlanner.
 #pragma once

@@ -4,7 +4,7 @@
 // The file is text. A line is empty, a comment ('#' is its first character), a section or a
 // setting:
 //
-//   [default]                            limits of every tenant without a section; the first section
+//   [default]                            limits of tenants without a section; comes first
 //   requests = 64
 //   [0b8f6a5e1c2d3e4f5a6b7c8d9e0f1a2b]   a tenant: 32 hexadecimal digits, not all of them 0
 //   name = alice                         1 to 63 letters, digits, '_', '-' or '.'; unique

@@ -1,8 +1,8 @@
 // A session's queue is a candidate for a turn if its first job waits for a turn or may begin. A
-// session that gets a turn moves to the end of its owner's sessions, and its owner moves to the end of
-// all owners. A thread whose job has ended waits for a later job, so there are never more threads
-// than jobs that may have begun at a time. The first thread starts before the first job, so that
-// work is done even if no further thread can be started.
+// session that gets a turn moves to the end of its owner's sessions, and its owner moves to the end
+// of all owners. A thread whose job has ended waits for a later job, so there are never more
+// threads than jobs that may have begun at a time. The first thread starts before the first job, so
+// that work is done even if no further thread can be started.
 #include "daemon/thread_workers.h"
 
 #include <sys/resource.h>
@@ -158,8 +158,8 @@ void ThreadWorkers::Yield(Job& job) {
   job.has_turn = false;
   --turns_taken_;
   // A job that yields waits for its next turn behind the other waiting jobs, because the job's
-  // session and owner moved to the end when the job got its turn. If no other job waits, the job gets
-  // the turn again.
+  // session and owner moved to the end when the job got its turn. If no other job waits, the job
+  // gets the turn again.
   AwaitTurn(job);
 }
 

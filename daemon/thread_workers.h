@@ -29,8 +29,8 @@ class ThreadWorkers final : public Workers {
     std::uint32_t turns = 2;
     // Time after which a job gives up its turn; 0: at every call of Continue.
     std::chrono::microseconds slice{5000};
-    // Limits of the number of jobs that have begun and not ended. Each owner may always have one job
-    // that has begun, whatever the limits are.
+    // Limits of the number of jobs that have begun and not ended. Each owner may always have one
+    // job that has begun, whatever the limits are.
     std::uint32_t begun_per_owner_max = 16;
     std::uint32_t begun_max = 64;
   };

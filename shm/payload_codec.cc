@@ -109,8 +109,8 @@ Result<std::vector<GenerateRequest::Trigger>> ParseTriggers(Reader reader, std::
     const auto token = reader.Take<TokenId>();
     const auto byte_count = reader.Take<std::uint32_t>();
     if (byte_count > reader.Left()) {
-      return Bad("generate.trigger", Concat("number ", i, " has ", byte_count, " bytes, ",
-                                            reader.Left(), " are left"));
+      return Bad("generate.trigger",
+                 Concat("number ", i, " has ", byte_count, " bytes, ", reader.Left(), " are left"));
     }
     const TriggerView view{.token = token, .text = reader.TakeText(byte_count)};
     KVD_CHECK_OK(ValidateTrigger(view, vocab_size));
@@ -176,8 +176,8 @@ Status ValidateGenerateParams(const GenerateParams& params) {
   KVD_CHECK_OK(CheckCount("generate.bias_count", params.bias_count, 0, kBiasesMax));
   KVD_CHECK_OK(CheckCount("generate.stop_count", params.stop_count, 0, kStopsMax));
   const bool has_own = (params.flags & kOwnBreakers) != 0;
-  KVD_CHECK_OK(CheckCount("generate.breaker_count", params.breaker_count, 0,
-                          has_own ? kBreakersMax : 0));
+  KVD_CHECK_OK(
+      CheckCount("generate.breaker_count", params.breaker_count, 0, has_own ? kBreakersMax : 0));
   KVD_CHECK_OK(CheckCount("generate.grammar_bytes", params.grammar_bytes, 0, kGrammarBytesMax));
   return CheckCount("generate.trigger_count", params.trigger_count, 0,
                     params.grammar_bytes != 0 ? kTriggersMax : 0);

@@ -238,8 +238,8 @@ inline constexpr VerbTable kVerbTable{
                      .bytes_max = sizeof(GenerateParams) + kBiasesMax * sizeof(LogitBias) +
                                   kStopsMax * (sizeof(std::uint32_t) + kStopBytesMax) +
                                   kBreakersMax * (sizeof(std::uint32_t) + kBreakerBytesMax) +
-                                  kTriggersMax * (sizeof(TokenId) + sizeof(std::uint32_t) +
-                                                  kTriggerBytesMax) +
+                                  kTriggersMax *
+                                      (sizeof(TokenId) + sizeof(std::uint32_t) + kTriggerBytesMax) +
                                   kGrammarBytesMax,
                      .has_tokens = true},
          .resend = Resend::kResume,

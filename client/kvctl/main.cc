@@ -89,15 +89,15 @@ void AddRun(CLI::App& app, CommandLine& line) {
       ->allow_extra_args(false);
   auto* grammar = sub->add_option("--grammar", run.grammar_path,
                                   "file with a grammar (GBNF) that holds the answer");
-  sub->add_option("--schema", run.schema_path,
-                  "file with a JSON Schema that holds the answer")
+  sub->add_option("--schema", run.schema_path, "file with a JSON Schema that holds the answer")
       ->excludes(grammar);
   sub->add_option("--grammar-trigger", run.triggers,
                   "the grammar begins at this text of the answer; may be repeated")
       ->allow_extra_args(false);
-  sub->add_option("--tool-format", run.tool_format,
-                  "how the model writes calls of the --tools (hermes, llama3, mistral, ...); default: "
-                  "what the template shows");
+  sub->add_option(
+      "--tool-format", run.tool_format,
+      "how the model writes calls of the --tools (hermes, llama3, mistral, ...); default: "
+      "what the template shows");
   sub->add_option("--tool-choice", run.tool_choice,
                   "auto, required, none, or the name of the function to call [auto]");
   sub->add_flag("--one-call", run.one_call, "the answer has at most one call of a function");

@@ -46,7 +46,7 @@ struct RunOptions {
   bool continues = false;  // true: the generation continues the sequence without a prompt
   // True: the generation resumes the sampler of the sequence's last generation.
   bool resumes = false;
-  bool is_apart = false;  // true: the prompt reuses no prefix of other sequences
+  bool is_apart = false;     // true: the prompt reuses no prefix of other sequences
   std::string grammar_path;  // a file with GBNF that holds the answer; empty: none
   std::string schema_path;   // a file with a JSON Schema that holds the answer; empty: none
   std::vector<std::string> triggers;  // texts at which the grammar begins; empty: at once

@@ -115,8 +115,7 @@ class AnswerText {
   Status Finish(std::uint32_t finish) {
     if (!tools_) return {};
     if (finish == wire::kFinishEnd && !tokens_.empty()) {
-      KVD_TRY(const std::string end,
-              client_.Detokenize({&tokens_.back(), 1}, wire::kFlagSpecial));
+      KVD_TRY(const std::string end, client_.Detokenize({&tokens_.back(), 1}, wire::kFlagSpecial));
       if (!end.empty() && held_.ends_with(end)) held_.resize(held_.size() - end.size());
     }
     Show(tools_->Feed(held_));

@@ -10,12 +10,12 @@
 
 namespace kvd {
 
-// An opaque number that the code that uses the memory chooses; in the daemon, a uid or a tenant of a
-// uid.
+// An opaque number that the code that uses the memory chooses; in the daemon, a uid or a tenant of
+// a uid.
 enum class OwnerId : std::uint64_t {};
 inline constexpr OwnerId kNoOwner{~std::uint64_t{0}};
-// The largest owner that a `meta` of an earlier process may contain. kOwnerMax is below kNoOwner and
-// below the number that BlockTable uses for several owners.
+// The largest owner that a `meta` of an earlier process may contain. kOwnerMax is below kNoOwner
+// and below the number that BlockTable uses for several owners.
 inline constexpr std::uint64_t kOwnerMax = ~std::uint64_t{0} >> 1;
 // The largest session id that a `meta` may contain, so that larger ids remain for new sessions.
 inline constexpr std::uint64_t kSessionMax = ~std::uint64_t{0} >> 1;

@@ -1,7 +1,6 @@
 // OwnerTable: the numbers of sequences and list units that each owner holds, the sequences that
-// belong to a session, the sequences that a request made, the retained sequences of an owner, and the
-// sequences that expire. A
-// lookup visits only the sequences that it returns.
+// belong to a session, the sequences that a request made, the retained sequences of an owner, and
+// the sequences that expire. A lookup visits only the sequences that it returns.
 //
 // Part of DerivedTables: each commit calls Follow with every record that it changes, so the table
 // can be rebuilt from the records alone. OwnerTable is not thread-safe. Follow costs O(log n) if

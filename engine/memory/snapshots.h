@@ -2,8 +2,8 @@
 // Threads: any.
 //
 // A snapshot is a published sequence and a record with its name; the sequence and the record are
-// created in one commit and removed in one commit. Names are unique among the snapshots of an owner,
-// and among the public snapshots of all owners.
+// created in one commit and removed in one commit. Names are unique among the snapshots of an
+// owner, and among the public snapshots of all owners.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ class Snapshots {
   Status Unpublish(std::string_view name, OwnerId owner, const RequestTag& tag = {});
   // Finds the viewer's snapshot of this name, or else the public one. Error: kNotFound.
   Result<SnapshotInfo> Find(std::string_view name, OwnerId viewer) const;
-  // All snapshots, ordered by name, then by owner. The list is collected in portions, as by Sequences::List.
+  // All snapshots, ordered by name, then by owner. The list is collected in portions, as by
+  // Sequences::List.
   std::vector<SnapshotInfo> List() const;
 
  private:

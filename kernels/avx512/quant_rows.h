@@ -159,8 +159,7 @@ void QuantRows(const MatmulArgs& args) {
   // True: the weights of a step are prefetched in small parts between the rows of x. False: they
   // are prefetched all at once.
   constexpr bool kAskBetweenRows = kQuads > 1;
-  [[maybe_unused]] const std::size_t asked_per_row =
-      kOuts * Q::kBytes / Q::kGroups / row_count + 1;
+  [[maybe_unused]] const std::size_t asked_per_row = kOuts * Q::kBytes / Q::kGroups / row_count + 1;
   WeightsAhead ahead(static_cast<const std::uint8_t*>(args.weights) + args.first_out * row_bytes,
                      row_bytes, kOuts);
   V sums[kOneRow ? 1 : kNarrowQuantRowsMax][kQuads];

@@ -184,7 +184,8 @@ TEST_F(GrammarTest, AnAnswerContinuesAfterEveryTokenInForksAndAfterAKill) {
     ASSERT_EQ(first.code, KVD_OK) << first.error;
     EXPECT_EQ(first.result.finish, unsigned{KVD_FINISH_LENGTH});
     kvd_sequence fork = 0;
-    ASSERT_EQ(kvd_sequence_fork(client_, sequence, -1, 1, &fork, nullptr), KVD_OK) << kvd_error_message();
+    ASSERT_EQ(kvd_sequence_fork(client_, sequence, -1, 1, &fork, nullptr), KVD_OK)
+        << kvd_error_message();
     for (const kvd_sequence continued : {fork, sequence}) {
       if (continued == sequence && tokens % 2 == 1) {
         daemon_->Kill();
@@ -228,13 +229,15 @@ TEST_F(GrammarTest, TheGrammarsBeginFollowsEditsOfTheSequence) {
   const Answer first = Generate(sequence, Params(12, kListing));
   ASSERT_EQ(first.code, KVD_OK) << first.error;
   // A rewind into the answer: the grammar reads the tokens that are left.
-  ASSERT_EQ(kvd_sequence_remove(client_, sequence, 5 + 6, -1, nullptr, nullptr), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_sequence_remove(client_, sequence, 5 + 6, -1, nullptr, nullptr), KVD_OK)
+      << kvd_error_message();
   const Answer again = Generate(sequence, Resumed(300, kListing));
   ASSERT_EQ(again.code, KVD_OK) << again.error;
   // Removing tokens of the prompt moves the beginning.
   const kvd_sequence shorter = Create();
   ASSERT_EQ(Generate(shorter, Params(12, kListing)).code, KVD_OK);
-  ASSERT_EQ(kvd_sequence_remove(client_, shorter, 1, 3, nullptr, nullptr), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_sequence_remove(client_, shorter, 1, 3, nullptr, nullptr), KVD_OK)
+      << kvd_error_message();
   ASSERT_EQ(kvd_sequence_add(client_, shorter, 3, -1, -2), KVD_OK) << kvd_error_message();
   const Answer rest = Generate(shorter, Resumed(300, kListing));
   ASSERT_EQ(rest.code, KVD_OK) << rest.error;
@@ -242,7 +245,8 @@ TEST_F(GrammarTest, TheGrammarsBeginFollowsEditsOfTheSequence) {
   // Without the answer's first tokens, what is left is not in the language.
   const kvd_sequence holed = Create();
   ASSERT_EQ(Generate(holed, Params(12, kListing)).code, KVD_OK);
-  ASSERT_EQ(kvd_sequence_remove(client_, holed, 5, 7, nullptr, nullptr), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_sequence_remove(client_, holed, 5, 7, nullptr, nullptr), KVD_OK)
+      << kvd_error_message();
   ASSERT_EQ(kvd_sequence_add(client_, holed, 7, -1, -2), KVD_OK) << kvd_error_message();
   const Answer refused = Generate(holed, Resumed(300, kListing));
   EXPECT_EQ(refused.code, KVD_CONFLICT);
@@ -290,8 +294,7 @@ TEST_F(GrammarTest, KvctlRunTakesGrammarsAndSchemas) {
   const std::string schema = File("schema.json", R"({"enum": [1, 2, 3]})");
   EXPECT_THAT(JsonField(Kvctl("run 'How many?' -n 20 --json --schema " + schema).output, "text"),
               MatchesRegex("\"[123].*\""));
-  const test::KvctlOutcome both =
-      Kvctl("run x --grammar " + grammar + " --schema " + schema);
+  const test::KvctlOutcome both = Kvctl("run x --grammar " + grammar + " --schema " + schema);
   EXPECT_NE(both.exit_code, 0);
   EXPECT_NE(Kvctl("run x --grammar /nowhere.gbnf").exit_code, 0);
   EXPECT_THAT(Kvctl("run x --grammar-trigger y").output, HasSubstr("needs --grammar"));

@@ -93,20 +93,19 @@ TEST_F(SchemaAnswersTest, AnswersAreValidOrTheBeginningOfSuch) {
   const std::string script = std::string(kPython) + " -B tests/text/schema_cases.py ";
   std::vector<Case> cases;
   int refused = 0;
-  ASSERT_TRUE(ForEachLine(script + "bounded --seed " + (seed == nullptr ? "2" : seed) +
-                              " --count " + std::to_string(count),
-                          [&](std::string_view line) {
-                            const auto parsed = ParseJson(line);
-                            ASSERT_TRUE(parsed) << parsed.error().message;
-                            Case one{.schema = *parsed->dict().Find("schema"),
-                                     .grammar = {},
-                                     .text = {}};
-                            auto grammar = SchemaGrammar(one.schema);
-                            refused += grammar ? 0 : 1;
-                            if (!grammar) return;
-                            one.grammar = std::move(*grammar);
-                            cases.push_back(std::move(one));
-                          }));
+  ASSERT_TRUE(
+      ForEachLine(script + "bounded --seed " + (seed == nullptr ? "2" : seed) + " --count " +
+                      std::to_string(count),
+                  [&](std::string_view line) {
+                    const auto parsed = ParseJson(line);
+                    ASSERT_TRUE(parsed) << parsed.error().message;
+                    Case one{.schema = *parsed->dict().Find("schema"), .grammar = {}, .text = {}};
+                    auto grammar = SchemaGrammar(one.schema);
+                    refused += grammar ? 0 : 1;
+                    if (!grammar) return;
+                    one.grammar = std::move(*grammar);
+                    cases.push_back(std::move(one));
+                  }));
   EXPECT_EQ(static_cast<int>(cases.size()) + refused, count);
   EXPECT_GE(static_cast<int>(cases.size()) * 10, count * 7) << refused << " were refused";
 
@@ -138,9 +137,8 @@ TEST_F(SchemaAnswersTest, AnswersAreValidOrTheBeginningOfSuch) {
     }
   }
   std::fclose(texts);
-  EXPECT_TRUE(ForEachLine(script + "validate " + path, [](std::string_view line) {
-    ADD_FAILURE() << "not valid: " << line;
-  }));
+  EXPECT_TRUE(ForEachLine(script + "validate " + path,
+                          [](std::string_view line) { ADD_FAILURE() << "not valid: " << line; }));
   ::unlink(path.c_str());
   EXPECT_GE(finished * 10, cases.size() * 8);
   std::printf("%d schemas: %d refused, %zu answers finished, %zu cut\n", count, refused, finished,

@@ -41,8 +41,8 @@ inline ParsedPayload Reencoded(const Result<wire::GenerateRequest>& request) {
   const std::vector<std::string_view> breakers(request->breakers.begin(), request->breakers.end());
   std::vector<wire::TriggerView> triggers;
   for (const auto& trigger : request->triggers) triggers.push_back({trigger.token, trigger.text});
-  const wire::GenerateView view{request->params, request->tokens,   request->biases, stops,
-                                breakers,        triggers, request->grammar};
+  const wire::GenerateView view{request->params, request->tokens, request->biases, stops,
+                                breakers,        triggers,        request->grammar};
   ParsedPayload parsed{{}, std::vector<std::byte>(wire::GenerateBytes(view))};
   wire::EncodeGenerate(view, parsed.bytes);
   return parsed;

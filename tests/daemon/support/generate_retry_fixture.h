@@ -78,8 +78,7 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
         const auto view = wire::ParsePiece(piece.output);
         ASSERT_TRUE(view);
         if (generated->tokens.size() + view->tokens.size() > tokens_max) return;
-        generated->tokens.insert(generated->tokens.end(), view->tokens.begin(),
-                                 view->tokens.end());
+        generated->tokens.insert(generated->tokens.end(), view->tokens.begin(), view->tokens.end());
         EXPECT_EQ(view->done, generated->tokens.size());
         EXPECT_EQ(view->logprobs.size(), logprob_count == 0 ? 0 : logprob_count + 1);
         generated->text += view->text;

@@ -21,7 +21,7 @@ namespace kvd::test {
 // The right to the target that a verb requires of the caller.
 enum class Need : std::uint8_t {
   kNothing,       // no sequence and no name is involved
-  kDaemonsUid,    // the verb is for the daemon's own uid, or for the tenants' uid, which is the same
+  kDaemonsUid,    // the verb is for the daemon's own uid (which is also the tenants' uid)
   kLook,          // reads a sequence
   kChange,        // changes a sequence
   kOwnSession,    // the sequence must belong to the caller's session

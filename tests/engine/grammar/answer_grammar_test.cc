@@ -75,8 +75,7 @@ TEST(AnswerGrammarTest, TheTokensAfterAForcedTokenAreThoseOfTheWholeRun) {
       for (std::size_t i = 0; i < whole.size(); ++i) {
         ASSERT_TRUE(cut.matcher().Mask()->Contains(whole[i]));
         ASSERT_TRUE(cut.Accept(whole[i]));
-        const std::vector<TokenId> rest =
-            cut.ForcedTokens(AnswerGrammar::kForcedTokensMax - i - 1);
+        const std::vector<TokenId> rest = cut.ForcedTokens(AnswerGrammar::kForcedTokensMax - i - 1);
         ASSERT_EQ(rest, std::vector<TokenId>(whole.begin() + static_cast<std::ptrdiff_t>(i) + 1,
                                              whole.end()))
             << grammar.ToGbnf();

@@ -66,9 +66,9 @@ class GbnfChecker {
 
   std::map<std::string, std::size_t> numbers_;
   std::vector<Node> bodies_;
-  std::vector<std::uint64_t> costs_;                           // of the rules
-  std::vector<std::uint32_t> text_;                            // that is matched
-  bool needs_more_ = false;  // a character was looked for at the end of the text
+  std::vector<std::uint64_t> costs_;  // of the rules
+  std::vector<std::uint32_t> text_;   // that is matched
+  bool needs_more_ = false;           // a character was looked for at the end of the text
   std::map<std::pair<std::size_t, std::size_t>, Ends> known_;  // [rule, start]
 };
 
