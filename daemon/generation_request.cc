@@ -1,7 +1,7 @@
 // A GenerationRequest is in one of three states. While prompt_left() > 0, the prompt is being
-// computed. While run_left() > 0, a drawn token and the tokens that the grammar forces after it must
-// be computed. When finish_ is set, the last token was drawn. Before all of them, the request waits
-// for its grammar.
+// computed. While run_left() > 0, a drawn token and the tokens that the grammar forces after it
+// must be computed. When finish_ is set, the last token was drawn. Before all of them, the request
+// waits for its grammar.
 #include "daemon/generation_request.h"
 
 #include <algorithm>
@@ -342,8 +342,8 @@ Result<std::optional<SampledToken>> GenerationRequest::DrawAllowed(std::span<con
     KVD_CHECK_OK(grammar_->Accept(drawn->token));
     return *drawn;
   }
-  // A token that ends a trigger and goes on outside the language is refused and drawn again without
-  // it; the draw keeps its number.
+  // A token that completes a trigger and continues outside the language is refused and drawn again
+  // without it; the draw keeps its number.
   std::vector<float> left;
   const SamplerProgress before = sampler_.state();
   for (;;) {

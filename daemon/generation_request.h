@@ -5,11 +5,11 @@
 // drawn, and is computed in the next step; for the last token, the step computes no logits.
 // Tokens that a grammar forces are not drawn: they are computed together with the token before them
 // and streamed afterwards. When the final answer comes, the sequence therefore holds exactly the
-// tokens that the client has seen, also after a cancel. An error during the prompt leaves the sequence as it was before the
-// request, unless the tokens cannot be removed (a sliding window has lost its first cells, or there
-// is no room to recompute a recurrent state); if so, the error message says that the tokens stay.
-// An error after the prompt (a full pool) leaves the committed tokens, which may lack the last
-// token that the client has seen.
+// tokens that the client has seen, also after a cancel. An error during the prompt leaves the
+// sequence as it was before the request, unless the tokens cannot be removed (a sliding window has
+// lost its first cells, or there is no room to recompute a recurrent state); if so, the error
+// message says that the tokens stay. An error after the prompt (a full pool) leaves the committed
+// tokens, which may lack the last token that the client has seen.
 #pragma once
 
 #include <chrono>

@@ -2,12 +2,12 @@
 // beside the forward pass.
 //
 // Owner: main; the worker outlives the scheduler and the service. Work runs through `post`, in the
-// daemon on a thread of its own. Begin is called on the io thread, PrepareMask on the engine thread;
-// a GrammarJob is used by the request that it belongs to and by the worker.
+// daemon on a thread of its own. Begin is called on the io thread, PrepareMask on the engine
+// thread; a GrammarJob is used by the request that it belongs to and by the worker.
 //
-// Compiled grammars are kept for their owner, so that a grammar that is used again is compiled once;
-// no owner can learn which grammars another owner uses. A kept grammar counts as held bytes of its
-// owner (Resource::kHeldBytes) and gives way to a new one. Jobs take turns between owners.
+// Compiled grammars are kept for their owner, so that a grammar that is used again is compiled
+// once; no owner can learn which grammars another owner uses. A kept grammar counts as held bytes
+// of its owner (Resource::kHeldBytes) and gives way to a new one. Jobs take turns between owners.
 #pragma once
 
 #include <atomic>
@@ -48,11 +48,11 @@ class GrammarJob {
 
   // Returns whether the grammar is ready, or has failed.
   bool is_done() const { return is_done_.load(std::memory_order_acquire); }
-  // Makes the job end soon; called when nobody waits for it any more.
+  // Makes the job end soon; called when its request has ended.
   void Cancel() { is_cancelled_.store(true, std::memory_order_relaxed); }
-  // Errors: kInvalidArgument (the grammar's text, with line and column), kUnsupported, kNoSpace (the
-  // owner's held bytes), kConflict (the past tokens are not in the language). REQUIRES: is_done();
-  // called once.
+  // Errors: kInvalidArgument (the grammar's text, with line and column), kUnsupported, kNoSpace
+  // (the owner's held bytes), kConflict (the past tokens are not in the language). REQUIRES:
+  // is_done(); called once.
   Result<AnswerGrammar> Take() { return std::move(*result_); }
 
  private:
@@ -72,8 +72,8 @@ class GrammarWorker {
   static constexpr std::size_t kCacheBytes = 16u << 20;
 
   using Post = std::function<void(std::function<void()> call)>;
-  // `row_size`: the length of a row of logits. `post` runs a call soon, or at once; `wake` is called
-  // after each job. The vocabulary outlives the worker.
+  // `row_size`: the length of a row of logits. `post` runs a call soon, or at once; `wake` is
+  // called after each job. The vocabulary outlives the worker.
   GrammarWorker(const Vocabulary& vocabulary, std::uint32_t row_size, Post post,
                 std::function<void()> wake);
 

@@ -1,5 +1,5 @@
-// ToolAnswer: an answer to a chat with tools: the grammar that holds its calls of functions, and the
-// parser that divides it into content, reasoning and calls.
+// ToolAnswer: an answer to a chat with tools: the grammar that holds its calls of functions, and
+// the parser that divides it into content, reasoning and calls.
 #pragma once
 
 #include <string>
@@ -19,8 +19,8 @@ namespace kvd::kvctl {
 
 class ToolAnswer {
  public:
-  // Errors: kInvalidArgument (an unknown format or choice, a tool that is not well formed), those of
-  // the tools' schemas, and those of the daemon.
+  // Errors: kInvalidArgument (an unknown format or choice, a tool that is not well formed), those
+  // of the tools' schemas, and those of the daemon.
   static Result<ToolAnswer> Create(const Client& client, const ChatPrompt& chat,
                                    const RunOptions& options);
 
@@ -28,10 +28,10 @@ class ToolAnswer {
   std::string_view grammar() const { return grammar_.gbnf; }
   std::vector<wire::TriggerView> triggers() const;
 
-  // Takes the next text of the answer, with the texts of special tokens. Returns what can be shown:
+  // Takes the next text of the answer, with the texts of special tokens. Returns the text to show:
   // content and reasoning, and calls as "name({...})" on lines of their own.
   std::string Feed(std::string_view text);
-  // The answer has ended. Returns the rest of what can be shown.
+  // The answer has ended. Returns the rest of the text to show.
   std::string Finish();
 
   // Sets the members content, reasoning and tool_calls. REQUIRES: Finish was called.

@@ -4,8 +4,8 @@
 // A lazy grammar begins at the first trigger of the answer; before it, every token may be drawn. A
 // text trigger is found in the texts of the tokens, those of control tokens included, and the
 // grammar reads the answer from the trigger's first byte on. A token trigger is read as a token. If
-// the answer's next token ends a trigger and goes on with bytes that the grammar refuses, Accept
-// refuses the token; the caller then draws another one.
+// the answer's next token completes a trigger and continues with bytes that the grammar refuses,
+// Accept refuses the token; the caller then draws another one.
 //
 // One thread at a time uses an AnswerGrammar; a copy of its matcher may be used by another one.
 #pragma once

@@ -18,8 +18,8 @@
 
 namespace kvd {
 
-// The grammar that held the draws, if there was one. Its text is not kept: a generation that resumes
-// brings the text again, and runs the grammar over the tokens since `begin`.
+// The grammar that held the draws, if there was one. Its text is not kept: a generation that
+// resumes brings the text again, and runs the grammar over the tokens since `begin`.
 struct KeptGrammar {
   std::uint64_t hash = 0;   // wire::GenerateRequest::grammar_hash; 0: no grammar
   std::uint32_t begin = 0;  // number of the sequence's cells before the grammar's first token

@@ -134,7 +134,8 @@ class Sampler {
     state_.adaptation = adaptation;
     state_.adaptation_before = before;
   }
-  // Sets what the draws have changed to an earlier value, so that the draws since then are repeated.
+  // Sets what the draws have changed to an earlier value, so that the draws since then are
+  // repeated.
   void SetProgress(const SamplerProgress& progress) {
     static_cast<SamplerProgress&>(state_) = progress;
   }

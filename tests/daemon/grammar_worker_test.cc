@@ -1,5 +1,5 @@
-// Tests the compilation of grammars for several owners: what is kept, what is counted, and the order
-// of the jobs.
+// Tests the compilation of grammars for several owners: what is kept, what is counted, and the
+// order of the jobs.
 #include "daemon/grammar_worker.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Generations that a grammar holds, with a real daemon and the bundled model: what is drawn, what is
-// refused, how an answer continues after a fork, a kill and a load, and kvctl run.
+// Generations that a grammar holds, with a real daemon and the bundled model: what is drawn, what
+// is refused, how an answer continues after a fork, a kill and a load, and kvctl run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// Answers of the bundled model to random schemas at temperature 2, many at a time: a finished answer
-// is valid for an independent validator (python3-jsonschema), and a cut one is the beginning of a
-// text of the schema's grammar, read by a second reader of grammars.
+// Answers of the bundled model to random schemas at temperature 2, many at a time: a finished
+// answer is valid for an independent validator (python3-jsonschema), and a cut one is the beginning
+// of a text of the schema's grammar, read by a second reader of grammars.
 //
 // KVD_TEST_SCALE multiplies the number of schemas (10,000); KVD_TEST_SEED replays a run.
 #include <gtest/gtest.h>

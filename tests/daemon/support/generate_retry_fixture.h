@@ -1,5 +1,6 @@
-// A fixture that retries generations: a run is cut after any number of rounds of the scheduler, with
-// any number of tokens read, and must give the tokens, the text and the sequence of a whole run.
+// A fixture that retries generations: a run is cut after any number of rounds of the scheduler,
+// with any number of tokens read, and must give the tokens, the text and the sequence of a whole
+// run.
 #pragma once
 
 #include <algorithm>
