@@ -130,7 +130,7 @@ KVD_ALWAYS_INLINE __m128 JoinedSums(V v) {
   return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, joined));
 }
 
-// What QuantRows reads a type with, and multiplies.
+// The reader, the unpacked blocks and the products with which QuantRows multiplies rows of a type.
 template <class Q>
 struct RowsOf {
   using Reader = Q;
@@ -159,7 +159,7 @@ void QuantRows(const MatmulArgs& args) {
   // True: the weights of a step are prefetched in small parts between the rows of x. False: they
   // are prefetched all at once.
   constexpr bool kAskBetweenRows = kQuads > 1;
-  const std::size_t asked_per_row = kOuts * Q::kBytes / Q::kGroups / row_count + 1;
+  [[maybe_unused]] const std::size_t asked_per_row = kOuts * Q::kBytes / Q::kGroups / row_count + 1;
   WeightsAhead ahead(static_cast<const std::uint8_t*>(args.weights) + args.first_out * row_bytes,
                      row_bytes, kOuts);
   V sums[kOneRow ? 1 : kNarrowQuantRowsMax][kQuads];
@@ -203,9 +203,13 @@ void QuantRows(const MatmulArgs& args) {
     }
     if constexpr (Q::kGroups == 1) {
       if (b < block_count) {
+        // Blocks after the end of a row are read and ignored, if another row follows.
+        const bool is_followed = out + kOuts < args.last_out && row_bytes >= Q::kBytes;
         std::uint8_t padded_rows[kQuads][4][Q::kBytes];
         StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
-          weights[g.value].Pad((block_count - b) * (Q::kBytes / 4), padded_rows[g.value]);
+          if (!is_followed) {
+            weights[g.value].Pad((block_count - b) * (Q::kBytes / 4), padded_rows[g.value]);
+          }
           Q::template Group<0>(Q::Open(weights[g.value]), weights[g.value], &quads[g.value]);
         });
         add(std::true_type{}, b, block_count - b);
