@@ -130,7 +130,7 @@ KVD_ALWAYS_INLINE __m128 JoinedSums(V v) {
   return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, joined));
 }
 
-// What QuantRows reads a type with, and multiplies.
+// The reader, the unpacked blocks and the products with which QuantRows multiplies rows of a type.
 template <class Q>
 struct RowsOf {
   using Reader = Q;
@@ -203,9 +203,13 @@ void QuantRows(const MatmulArgs& args) {
     }
     if constexpr (Q::kGroups == 1) {
       if (b < block_count) {
+        // Blocks after the end of a row are read and ignored, if another row follows.
+        const bool is_followed = out + kOuts < args.last_out && row_bytes >= Q::kBytes;
         std::uint8_t padded_rows[kQuads][4][Q::kBytes];
         StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
-          weights[g.value].Pad((block_count - b) * (Q::kBytes / 4), padded_rows[g.value]);
+          if (!is_followed) {
+            weights[g.value].Pad((block_count - b) * (Q::kBytes / 4), padded_rows[g.value]);
+          }
           Q::template Group<0>(Q::Open(weights[g.value]), weights[g.value], &quads[g.value]);
         });
         add(std::true_type{}, b, block_count - b);

@@ -34,9 +34,10 @@ KVD_ALWAYS_INLINE void AddQuad(const typename Isa::Quad& quad, const QuantizedRo
 }
 
 // y[r][0..4) = QuantDot(x[r], weight row o, n). ahead: null if the weights are in a cache.
+// is_followed: at least Q::kBytes bytes of weights follow each of the four rows.
 template <class Isa, class Q, int kRows>
-KVD_ALWAYS_INLINE void QuantTile(WeightRows weights, WeightsAhead* ahead, const QuantizedRow* x,
-                                 std::size_t n, float (*y)[4]) {
+KVD_ALWAYS_INLINE void QuantTile(WeightRows weights, bool is_followed, WeightsAhead* ahead,
+                                 const QuantizedRow* x, std::size_t n, float (*y)[4]) {
   using L = typename Isa::Lanes;
   typename L::V sums[kRows];
   StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA { sums[r.value] = L::Zero(); });
@@ -55,7 +56,8 @@ KVD_ALWAYS_INLINE void QuantTile(WeightRows weights, WeightsAhead* ahead, const 
   if constexpr (Q::kGroups == 1) {
     if (b < block_count) {
       std::uint8_t padded[4][Q::kBytes];
-      weights.Pad((block_count - b) * (Q::kBytes / 4), padded);
+      // Blocks after the end of a row are read and ignored, if there are any.
+      if (!is_followed) weights.Pad((block_count - b) * (Q::kBytes / 4), padded);
       Q::template Group<0>(Q::Open(weights), weights, &quad);
       AddQuad<Isa, Q, kRows, true>(quad, x, b, block_count - b, sums);
     }
@@ -77,7 +79,8 @@ void QuantRows(const MatmulArgs& args, std::size_t row, std::size_t first, std::
     float y[kRows][4];
     const WeightRows rows = WeightRows::Of(args.weights, row_bytes, out, last);
     if (ahead != nullptr) ahead->MoveTo(rows.at[0]);
-    QuantTile<Isa, Q, kRows>(rows, ahead, x, n, y);
+    const bool is_followed = out + 4 < args.last_out && row_bytes >= Q::kBytes;
+    QuantTile<Isa, Q, kRows>(rows, is_followed, ahead, x, n, y);
     StaticFor<kRows>([&](auto r) KVD_INLINE_LAMBDA {
       float* to = args.y[row + r.value] + out;
       if (last - out >= 4) {

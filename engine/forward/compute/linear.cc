@@ -23,6 +23,10 @@ constexpr std::size_t kColumnStep = 32;
 // except in bf16.
 constexpr std::size_t kNarrowRows = 4;
 constexpr std::size_t kNarrowColumnStep = 8;
+// About so many units per thread, so that an interrupted unit, or the last one, delays the others
+// little. Products of many rows write panels for each unit, so their units are larger.
+constexpr std::size_t kUnitsPerThread = 8;
+constexpr std::size_t kNarrowUnitsPerThread = 32;
 constexpr std::size_t kJobsAtOnce = 8;
 // Rows of a unit when several threads prepare inputs.
 constexpr std::size_t kPreparedRows = 16;
@@ -88,12 +92,13 @@ void RunPass(const Compute& compute, ReadyJobs jobs, bool on_caller) {
     }
     return;
   }
-  // About eight units per thread, so that an interrupted unit delays the others little.
-  const std::size_t wanted = columns / (std::size_t{compute.pool->thread_count()} * 8) + 1;
   const bool any_bf16 = std::ranges::any_of(
       jobs, [](const ReadyJob& ready) { return ready.form == InputForm::kBf16; });
-  const std::size_t step = row_count <= kNarrowRows && !any_bf16 ? kNarrowColumnStep : kColumnStep;
-  const std::size_t unit_columns = RoundUp(wanted, step);
+  const bool is_narrow = row_count <= kNarrowRows && !any_bf16;
+  const std::size_t units_wanted = std::size_t{compute.pool->thread_count()} *
+                                   (is_narrow ? kNarrowUnitsPerThread : kUnitsPerThread);
+  const std::size_t unit_columns =
+      RoundUp(columns / units_wanted + 1, is_narrow ? kNarrowColumnStep : kColumnStep);
   std::size_t unit_count = 0;
   for (const ReadyJob& ready : jobs) {
     unit_count += (ready.job->linear->weight.out_features + unit_columns - 1) / unit_columns;
