@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "bench/must.h"
 #include "bench/prose.h"
 #include "engine/grammar/grammar_matcher.h"
@@ -103,15 +104,16 @@ kind ::= ("\"small\"" | "\"medium\"" | "\"large\"") space
   for (int f = 0; f < kFunctions; ++f) {
     const std::string name = "tool-" + std::to_string(f);
     root += (f == 0 ? "" : " | ") + name;
-    gbnf += name + " ::= \"{\" space \"\\\"name\\\"\" space \":\" space \"\\\"" + FunctionName(f) +
-            "\\\"\" space \",\" space \"\\\"arguments\\\"\" space \":\" space " + name +
-            "-args \"}\" space\n" + name + "-args ::= \"{\" space ";
+    gbnf +=
+        Concat(name, " ::= \"{\" space \"\\\"name\\\"\" space \":\" space \"\\\"", FunctionName(f),
+               "\\\"\" space \",\" space \"\\\"arguments\\\"\" space \":\" space ", name,
+               "-args \"}\" space\n", name, "-args ::= \"{\" space ");
     for (int p = 0; p < kParameters; ++p)
-      gbnf += (p == 0 ? "" : "\",\" space ") + name + "-" + std::to_string(p) + " ";
+      gbnf += Concat(p == 0 ? "" : "\",\" space ", name, "-", p, " ");
     gbnf += "\"}\" space\n";
     for (int p = 0; p < kParameters; ++p)
-      gbnf += name + "-" + std::to_string(p) + " ::= \"\\\"" + ParameterName(f, p) +
-              "\\\"\" space \":\" space " + kTypes[p] + "\n";
+      gbnf += Concat(name, "-", p, " ::= \"\\\"", ParameterName(f, p), "\\\"\" space \":\" space ",
+                     kTypes[p], "\n");
   }
   return gbnf + root + ") \"</tool_call>\"\n";
 }

@@ -1,5 +1,5 @@
-// The part of GenerationRequest that sends: pieces with tokens, the final answer, and the tokens that a
-// cancelled generation still shows.
+// The part of GenerationRequest that sends: pieces with tokens, the final answer, and the tokens
+// that a cancelled generation still shows.
 #include <algorithm>
 #include <chrono>
 #include <string>
