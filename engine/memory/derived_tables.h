@@ -36,7 +36,7 @@ struct FreedNumbers {
 // The name and the owner of a snapshot, and their order.
 using SnapshotKey = std::pair<std::string_view, OwnerId>;
 struct SnapshotOrder {
-  using is_transparent = void;
+  using is_transparent = void;  // NOLINT(readability-identifier-naming): the name of std::map
   template <class A, class B>
   bool operator()(const A& a, const B& b) const {
     return SnapshotKey(a.first, a.second) < SnapshotKey(b.first, b.second);
