@@ -14,6 +14,8 @@
 #include "client/kvd.h"
 #include "tests/e2e/support/kvctl_process.h"
 #include "tests/e2e/support/served_daemon.h"
+#include "text/json.h"
+#include "text/tool_calls/tool_format.h"
 
 namespace kvd {
 namespace {
@@ -182,6 +184,58 @@ TEST_F(ChatTest, KvctlRunsAndExplainsTheChatThatItFormats) {
       client.Tokenize("<|user|>" + question + "<|end|><|assistant|>", wire::kFlagParseSpecial)
           .value();
   EXPECT_EQ(static_cast<std::size_t>(prompt), tokens.size() + 1);
+}
+
+constexpr const char* kTools =
+    R"([{"type": "function", "function": {"name": "find", "parameters": {"type": "object",
+          "properties": {"name": {"enum": ["kite", "lamp"]}, "count": {"enum": [1, 2]}},
+          "required": ["name", "count"]}}},
+        {"type": "function", "function": {"name": "weather", "parameters": {"type": "object",
+          "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"]}}}])";
+
+// The only call of an answer of kvctl run --json.
+Dict OnlyCall(const std::string& output) {
+  const auto answer = ParseJson(output);
+  EXPECT_TRUE(answer && answer->is_dict()) << output;
+  if (!answer || !answer->is_dict()) return {};
+  EXPECT_EQ(answer->dict().Find("finish")->view(), "end") << output;
+  const Value* const calls = answer->dict().Find("tool_calls");
+  EXPECT_TRUE(calls != nullptr && calls->items().size() == 1) << output;
+  if (calls == nullptr || calls->items().empty()) return {};
+  EXPECT_EQ(answer->dict().Find("content")->view(), "") << output;
+  return calls->items()[0].dict();
+}
+
+TEST_F(ChatTest, CallsOfFunctionsAreHeldToTheirFormatAndParsed) {
+  const std::string tools = File("tools.json", kTools);
+  const std::string run = "run --chat --tools " + tools +
+                          " --one-call --json -n 300 --temp 2 --seed 5 'Where is the kite?' ";
+  for (const ToolFormat format : ToolFormats()) {
+    const std::string named = "--tool-format " + std::string(NameOf(format));
+    SCOPED_TRACE(named);
+    const Dict call = OnlyCall(Kvctl(run + named + " --tool-choice weather").output);
+    if (call.Find("name") == nullptr) continue;
+    EXPECT_EQ(call.Find("name")->view(), "weather");
+    const auto arguments = ParseJson(call.Find("arguments")->view());
+    ASSERT_TRUE(arguments && arguments->is_dict());
+    ASSERT_NE(arguments->dict().Find("city"), nullptr);
+    const std::string_view city = arguments->dict().Find("city")->view();
+    EXPECT_TRUE(city == "Oslo" || city == "Rome") << city;
+  }
+  // The bundled model's template has no tools, so the format is plain JSON.
+  const std::string name(
+      OnlyCall(Kvctl(run + "--tool-choice required").output).Find("name")->view());
+  EXPECT_TRUE(name == "find" || name == "weather") << name;
+}
+
+TEST_F(ChatTest, ToolsThatCannotBeUsedAreNamed) {
+  const std::string tools = File("tools.json", kTools);
+  const std::string run = "run --chat --json -n 4 x --tools " + tools;
+  EXPECT_THAT(Kvctl(run + " --tool-format hermess").output, HasSubstr("hermes"));
+  EXPECT_THAT(Kvctl(run + " --tool-choice fly").output, HasSubstr("fly"));
+  const std::string wrong = File("wrong.json", R"([{"function": {"name": "a b"}}])");
+  EXPECT_THAT(Kvctl("run --chat --json -n 4 x --tools " + wrong).output, HasSubstr("tools[0]"));
+  EXPECT_EQ(JsonField(Kvctl(run + " --tool-choice none").output, "tool_calls"), "[]");
 }
 
 }  // namespace
