@@ -235,7 +235,7 @@ TEST_F(ChatTest, ToolsThatCannotBeUsedAreNamed) {
   EXPECT_THAT(Kvctl(run + " --tool-choice fly").output, HasSubstr("fly"));
   const std::string wrong = File("wrong.json", R"([{"function": {"name": "a b"}}])");
   EXPECT_THAT(Kvctl("run --chat --json -n 4 x --tools " + wrong).output, HasSubstr("tools[0]"));
-  EXPECT_EQ(JsonField(Kvctl(run + " --tool-choice none").output, "tool_calls"), "[]");
+  EXPECT_THAT(Kvctl(run + " --tool-choice none").output, HasSubstr("\"tool_calls\":[]"));
 }
 
 }  // namespace
