@@ -44,6 +44,16 @@ std::string FieldOf(const Result<T>& result) {
   return result.error().message.substr(0, result.error().message.find(':'));
 }
 
+// The field that the parser names when the payload's parameters are changed.
+std::string SpoiledField(std::vector<std::byte> bytes,
+                         const std::function<void(GenerateParams&)>& spoil) {
+  GenerateParams params;
+  std::memcpy(&params, bytes.data(), sizeof params);
+  spoil(params);
+  std::memcpy(bytes.data(), &params, sizeof params);
+  return FieldOf(ParseGenerate(bytes, kVocab));
+}
+
 TEST(GenerateCodecTest, WhatIsEncodedIsParsed) {
   const TokenId tokens[] = {1, 2, 99};
   const LogitBias biases[] = {{3, 1.5f}, {4, -std::numeric_limits<float>::infinity()}};
@@ -147,13 +157,8 @@ TEST(GenerateCodecTest, EachBadListIsNamed) {
 TEST(GenerateCodecTest, CountsThatDoNotFitThePayloadAreNamed) {
   const TokenId tokens[] = {1};
   const std::string_view stops[] = {"ab"};
-  const auto spoiled = [&](const std::function<void(GenerateParams&)>& spoil) {
-    auto bytes = Encode({GoodParams(), tokens, {}, stops});
-    GenerateParams params;
-    std::memcpy(&params, bytes.data(), sizeof params);
-    spoil(params);
-    std::memcpy(bytes.data(), &params, sizeof params);
-    return FieldOf(ParseGenerate(bytes, kVocab));
+  const auto spoiled = [&](const auto& spoil) {
+    return SpoiledField(Encode({GoodParams(), tokens, {}, stops}), spoil);
   };
   EXPECT_EQ(spoiled([](GenerateParams& p) { p.token_count = 0x7fffffff; }), "generate");
   EXPECT_EQ(spoiled([](GenerateParams& p) { p.stop_bytes = ~0u; }), "generate");
@@ -188,14 +193,7 @@ TEST(GenerateCodecTest, BreakersFollowTheStops) {
   const std::string_view malformed[] = {"\xff"};
   EXPECT_EQ(FieldOf(ParseGenerate(Encode({params, tokens, {}, stops, malformed}), kVocab)),
             "generate.breaker");
-  const auto spoiled = [&](const std::function<void(GenerateParams&)>& spoil) {
-    std::vector<std::byte> bytes = good;
-    GenerateParams changed;
-    std::memcpy(&changed, bytes.data(), sizeof changed);
-    spoil(changed);
-    std::memcpy(bytes.data(), &changed, sizeof changed);
-    return FieldOf(ParseGenerate(bytes, kVocab));
-  };
+  const auto spoiled = [&](const auto& spoil) { return SpoiledField(good, spoil); };
   EXPECT_EQ(spoiled([](GenerateParams& p) { p.breaker_bytes = ~0u; }), "generate");
   EXPECT_EQ(spoiled([](GenerateParams& p) { p.breaker_count = 1; }), "generate.breaker_bytes");
   EXPECT_EQ(spoiled([](GenerateParams& p) { p.breaker_count = 3; }), "generate.breaker_bytes");
@@ -235,14 +233,7 @@ TEST(GenerateCodecTest, TheGrammarAndItsTriggersFollowTheBreakers) {
     EXPECT_EQ(FieldOf(ParseGenerate(encode(list, grammar), kVocab)), "generate.trigger bytes");
   }
   EXPECT_EQ(FieldOf(ParseGenerate(encode({}, "\xff"), kVocab)), "generate.grammar");
-  const auto spoiled = [&](const std::function<void(GenerateParams&)>& spoil) {
-    std::vector<std::byte> bytes = good;
-    GenerateParams changed;
-    std::memcpy(&changed, bytes.data(), sizeof changed);
-    spoil(changed);
-    std::memcpy(bytes.data(), &changed, sizeof changed);
-    return FieldOf(ParseGenerate(bytes, kVocab));
-  };
+  const auto spoiled = [&](const auto& spoil) { return SpoiledField(good, spoil); };
   EXPECT_EQ(spoiled([](GenerateParams& p) { p.trigger_bytes = ~0u; }), "generate");
   EXPECT_EQ(spoiled([](GenerateParams& p) { p.trigger_count = 1; }), "generate.trigger_bytes");
   EXPECT_EQ(spoiled([](GenerateParams& p) { p.trigger_count = 3; }), "generate.trigger_bytes");
