@@ -10,35 +10,20 @@
 
 #include "tests/e2e/support/served_daemon.h"
 #include "tests/e2e/support/user_process.h"
+#include "tests/e2e/support/visibility.h"
 
 namespace kvd {
 namespace {
 
 using test::AsUser;
+using test::CodeOf;
 using test::Complaints;
 using test::Expect;
+using test::Lists;
+using test::ShowsSnapshot;
 
 constexpr std::int32_t kCells = 40;
 const std::vector<TokenId> kOneToken = {9};
-
-template <class T>
-Code CodeOf(const Result<T>& result) {
-  return result ? Code::kOk : result.error().code;
-}
-
-bool Lists(const Client& client, SequenceHandle handle) {
-  const auto list = client.List();
-  return list && std::ranges::any_of(*list, [handle](const wire::SequenceEntry& entry) {
-           return entry.handle == static_cast<std::uint64_t>(handle);
-         });
-}
-
-bool ShowsSnapshot(const Client& client, std::string_view name) {
-  const auto snapshots = client.Snapshots();
-  return snapshots && std::ranges::any_of(*snapshots, [name](const Snapshot& snapshot) {
-           return snapshot.name == name;
-         });
-}
 
 class PermissionTest : public test::ServedDaemonTest {
  protected:

@@ -17,35 +17,20 @@
 
 #include "tests/e2e/support/served_daemon.h"
 #include "tests/e2e/support/temporary_folder.h"
+#include "tests/e2e/support/visibility.h"
 
 namespace kvd {
 namespace {
 
+using test::CodeOf;
+using test::Lists;
+using test::ShowsSnapshot;
 using testing::HasSubstr;
 using Tenant = std::array<std::uint8_t, 16>;
 
 constexpr Tenant kFirst{1};
 constexpr Tenant kSecond{2};
 const std::vector<TokenId> kPrompt(40, 7);
-
-template <class T>
-Code CodeOf(const Result<T>& result) {
-  return result ? Code::kOk : result.error().code;
-}
-
-bool Lists(const Client& client, SequenceHandle handle) {
-  const auto list = client.List();
-  return list && std::ranges::any_of(*list, [handle](const wire::SequenceEntry& entry) {
-           return entry.handle == static_cast<std::uint64_t>(handle);
-         });
-}
-
-bool ShowsSnapshot(const Client& client, std::string_view name) {
-  const auto snapshots = client.Snapshots();
-  return snapshots && std::ranges::any_of(*snapshots, [name](const Snapshot& snapshot) {
-           return snapshot.name == name;
-         });
-}
 
 class TenantsTest : public test::ServedDaemonTest {
  protected:
