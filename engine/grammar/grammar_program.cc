@@ -7,9 +7,9 @@ std::size_t GrammarProgram::held_bytes() const {
                       alternatives.capacity() * sizeof(std::uint32_t) +
                       rules.capacity() * sizeof(GrammarRule) +
                       rule_of_rank.capacity() * sizeof(std::uint32_t) + texts.capacity();
-  for (const std::string& name : names) bytes += sizeof(name) + name.capacity();
+  for (const std::string& name : names) bytes += sizeof(std::string) + name.capacity();
   for (const CharacterAutomaton& automaton : automatons)
-    bytes += sizeof(automaton) + automaton.held_bytes();
+    bytes += sizeof(CharacterAutomaton) + automaton.held_bytes();
   return bytes;
 }
 
