@@ -19,6 +19,7 @@
 
 #include "client/client.h"
 #include "daemon/asio_loop.h"
+#include "daemon/grammar_worker.h"
 #include "daemon/log.h"
 #include "daemon/prompt_cache.h"
 #include "daemon/saved_states.h"
@@ -55,13 +56,18 @@ class Daemon {
     scheduler_.emplace(engine, engine.config().vocab_size,
                        SchedulerOptions{.defrag_threshold = 0.05, .prompt_cache = cache_.get()});
     cache_->OnLoaded([this] { scheduler_->WakeUp(); });
+    grammars_.emplace(
+        engine.vocabulary(), engine.config().vocab_size,
+        [this](std::function<void()> call) { grammar_loop_.Post(std::move(call)); },
+        [this] { scheduler_->WakeUp(); });
     server_.emplace(Server::Parts{.loop = io_,
                                   .workers = workers_,
                                   .engine = engine,
                                   .scheduler = *scheduler_,
                                   .shares = shares_,
                                   .saved_states = saved_states_.get(),
-                                  .prompt_cache = cache_.get()},
+                                  .prompt_cache = cache_.get(),
+                                  .grammars = &*grammars_},
                     ServerOptions{.reconnect_wait = kReconnectWait});
     auto listener =
         Listener::Create({.socket_path = socket_path_, .allowed_uids = {}, .group = {}});
@@ -72,7 +78,7 @@ class Daemon {
     weights_ =
         std::jthread([&engine](const std::stop_token& stop) { engine.BringInWeights(stop); });
     threads_.emplace_back([this] { scheduler_->Run(); });
-    for (AsioLoop* const loop : {&loads_, &spills_, &io_}) {
+    for (AsioLoop* const loop : {&loads_, &spills_, &grammar_loop_, &io_}) {
       threads_.emplace_back([loop] { loop->Run(); });
     }
   }
@@ -87,6 +93,7 @@ class Daemon {
     cache_->Stop();
     loads_.Stop();
     spills_.Stop();
+    grammar_loop_.Stop();
     for (std::size_t i = 1; i + 1 < threads_.size(); ++i) threads_[i].join();
     server_->CloseAll();
     server_.reset();
@@ -105,9 +112,11 @@ class Daemon {
   ThreadWorkers workers_;
   AsioLoop loads_;
   AsioLoop spills_;
+  AsioLoop grammar_loop_;
   std::unique_ptr<SavedStates> saved_states_;
   std::unique_ptr<PromptCache> cache_;
   std::unique_ptr<IoLoop::Handle> cache_changes_;
+  std::optional<GrammarWorker> grammars_;
   std::optional<Scheduler> scheduler_;
   std::optional<Server> server_;
   std::vector<std::thread> threads_;
@@ -219,8 +228,13 @@ class Worker {
   }
   void Generate(const Client& client) {
     const std::vector<TokenId> prompt(1 + random_() % 60, 5);
-    auto generation = client.StartGenerate(
-        Any(), {.tokens = prompt, .predict_max = 20, .seed = 1, .flags = wire::kIgnoreEos});
+    GenerateOptions options{
+        .tokens = prompt, .predict_max = 20, .seed = 1, .flags = wire::kIgnoreEos};
+    // Clients have the same grammars, whose states and masks all threads share.
+    constexpr std::string_view kGrammars[] = {"", "root ::= ([a-m]{2,4} \" and \")+",
+                                              "root ::= \"[\" [^\"]{1,9} (\",\" [0-9]+)* \"]\""};
+    options.grammar = kGrammars[random_() % std::size(kGrammars)];
+    auto generation = client.StartGenerate(Any(), options);
     if (!Check(generation)) return;
     if (random_() % 4 == 0) generation->Cancel();
     for (auto piece = generation->Next(); Check(piece) && *piece; piece = generation->Next()) {
@@ -350,7 +364,8 @@ TEST_P(ConcurrentDaemonTest, ClientsThatDoEverythingAtOnceAreAnsweredAndDisturbN
     shape.architecture = Architecture::kLfm2;
   }
   const auto engine = test::MakeEngine(
-      shape, {.cells = kCells, .state_slots = 64, .threads = 2, .deterministic = true});
+      shape, {.cells = kCells, .state_slots = 64, .threads = 2, .deterministic = true},
+      test::Tokenizer::kBundled);
   ASSERT_NE(engine, nullptr);
   Daemon daemon(*engine, folder.path());
   const std::vector<TokenId> right = Answer(daemon.Connect());

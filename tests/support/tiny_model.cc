@@ -91,8 +91,9 @@ ModelShape TinyOf(Architecture architecture) {
   return shape;
 }
 
-std::unique_ptr<Engine> MakeEngine(const ModelShape& shape, EngineOptions options) {
-  options.model_path = TinyModelPath(shape);
+std::unique_ptr<Engine> MakeEngine(const ModelShape& shape, EngineOptions options,
+                                   Tokenizer tokenizer) {
+  options.model_path = TinyModelPath(shape, tokenizer);
   auto engine = Engine::Create(options);
   if (!engine) {
     ADD_FAILURE() << engine.error().message;

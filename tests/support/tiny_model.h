@@ -27,7 +27,8 @@ ModelShape TinyLlama();
 // cells with and without a window.
 ModelShape TinyOf(Architecture architecture);
 
-std::unique_ptr<Engine> MakeEngine(const ModelShape& shape, EngineOptions options);
+std::unique_ptr<Engine> MakeEngine(const ModelShape& shape, EngineOptions options,
+                                   Tokenizer tokenizer = Tokenizer::kNone);
 
 // Returns `count` random token ids below `vocab_size`, determined by the seed.
 std::vector<TokenId> RandomTokens(std::uint64_t seed, std::size_t count, std::uint32_t vocab_size);
