@@ -8,7 +8,6 @@
 // executes about four vector instructions per cycle.
 #pragma once
 
-#include <type_traits>
 
 #include "kernels/avx512/pair_rows.h"
 #include "kernels/avx512/quads.h"
@@ -173,17 +172,12 @@ void QuantRows(const MatmulArgs& args) {
       for (V& sum : sums[r]) sum = Lanes::Zero();
     }
     typename RowsOf<Q>::Blocks quads[kQuads];
-    const auto add = [&](auto partial, std::size_t b, std::size_t count) KVD_INLINE_LAMBDA {
-      const auto blocks = static_cast<Lanes::Mask>(0x1111u * ((1u << count) - 1u));
+    // Calls add_row with the products of each row of x from block b on, and with the row's sums.
+    const auto for_rows = [&](std::size_t b, const auto& add_row) KVD_INLINE_LAMBDA {
       const std::uint8_t* x = rows;
       for (std::size_t r = 0; r < row_count; ++r, x += stride) {
         if constexpr (kAskBetweenRows) ahead.Advance(asked_per_row);
-        const typename RowsOf<Q>::template Products<kQuads> products = {x, padded, b};
-        if constexpr (partial.value) {
-          products.AddPart(quads, blocks, sums[r]);
-        } else {
-          products.Add(quads, sums[r]);
-        }
+        add_row(typename RowsOf<Q>::template Products<kQuads>{x, padded, b}, sums[r]);
       }
     };
     std::size_t b = 0;
@@ -197,7 +191,8 @@ void QuantRows(const MatmulArgs& args) {
         StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
           Reader::template Group<group.value>(states[g.value], weights[g.value], &quads[g.value]);
         });
-        add(std::false_type{}, b + 4 * group.value, 4);
+        for_rows(b + 4 * group.value, [&](const auto& products, auto& of_row)
+                                          KVD_INLINE_LAMBDA { products.Add(quads, of_row); });
       });
       StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA { weights[g.value].Advance(Q::kBytes); });
     }
@@ -212,7 +207,9 @@ void QuantRows(const MatmulArgs& args) {
           }
           Q::template Group<0>(Q::Open(weights[g.value]), weights[g.value], &quads[g.value]);
         });
-        add(std::true_type{}, b, block_count - b);
+        const auto blocks = static_cast<Lanes::Mask>(0x1111u * ((1u << (block_count - b)) - 1u));
+        for_rows(b, [&](const auto& products, auto& of_row)
+                        KVD_INLINE_LAMBDA { products.AddPart(quads, blocks, of_row); });
       }
     }
     const std::size_t left = args.last_out - out;

@@ -27,7 +27,7 @@ struct Daemon {
             std::make_unique<Scheduler>(engine, engine.config().vocab_size, SchedulerOptions{})),
         scheduler(*owned_scheduler),
         grammars(
-            engine.vocabulary(), engine.config().vocab_size, [](auto call) { call(); },
+            engine.vocabulary(), engine.config().vocab_size, [](const auto& call) { call(); },
             [this] { scheduler.WakeUp(); }),
         service(engine, scheduler, shares,
                 {.pid_of_session = [](SessionId) { return 7u; },
