@@ -13,7 +13,6 @@
 namespace kvd {
 namespace {
 
-using test::kOther;
 using test::kOwn;
 using wire::Verb;
 

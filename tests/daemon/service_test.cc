@@ -10,6 +10,7 @@ namespace kvd {
 namespace {
 
 using test::kOther;
+using test::kOwn;
 using test::ServiceTest;
 using ::testing::HasSubstr;
 using wire::Verb;
