@@ -52,7 +52,7 @@ class SchemaAnswersTest : public ServedDaemonTest {
   SchemaAnswersTest() : ServedDaemonTest({"-c", "65536"}) {}
 
   // Generates the answers of the cases, all at the same time.
-  void Answer(const Client& client, std::vector<Case>& cases, std::uint64_t first_seed) {
+  void GenerateAll(const Client& client, std::vector<Case>& cases, std::uint64_t first_seed) {
     const auto prompt = client.Tokenize("The answer: ", 0);
     ASSERT_TRUE(prompt) << prompt.error().message;
     SamplingParams sampling = DefaultSamplingAt(2.0f);
@@ -119,7 +119,7 @@ TEST_F(SchemaAnswersTest, AnswersAreValidOrTheBeginningOfSuch) {
     const auto last = std::min(first + kAtOnce, cases.size());
     std::vector<Case> some(std::make_move_iterator(cases.begin() + static_cast<long>(first)),
                            std::make_move_iterator(cases.begin() + static_cast<long>(last)));
-    Answer(*client, some, 1 + first);
+    GenerateAll(*client, some, 1 + first);
     if (HasFatalFailure()) break;
     for (const Case& one : some) {
       if (one.finish == wire::kFinishEnd) {

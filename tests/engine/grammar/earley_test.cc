@@ -28,12 +28,10 @@ const std::vector<std::string>& TokenTexts() {
                                               "\u00e9",
                                               "\u00e8",
                                               "a\u00e9b",
-                                              "\xa9"
-                                              "a",
+                                              std::string("\xa9") + "a",
                                               "b\xc3",
                                               "\u4f60",
-                                              "b\u4f60"
-                                              "a",
+                                              "b\u4f60\x61",
                                               "\xe4\xbd",
                                               "\xbd\xa0",
                                               "\U0001F600",
