@@ -1,6 +1,7 @@
 // $ref, allOf, anyOf, oneOf and not.
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "tests/text/schema/schema_case.h"
 
 namespace kvd::test {
@@ -135,12 +136,11 @@ TEST(SchemaCombinedTest, NotIsSupportedWhereItExcludesNothing) {
 
 TEST(SchemaCombinedTest, CombinationsAreLimited) {
   std::string deep = R"({"type": "null"})";
-  for (int i = 0; i < 60; ++i) deep = R"({"allOf": [)" + deep + "]}";
+  for (int i = 0; i < 60; ++i) deep = Concat(R"({"allOf": [)", deep, "]}");
   ExpectTexts(deep, {"null"}, {"1"});
   std::string references = R"({"$ref": "#/$defs/d0", "$defs": {"d99": true)";
   for (int i = 0; i < 99; ++i)
-    references +=
-        ", \"d" + std::to_string(i) + R"(": {"$ref": "#/$defs/d)" + std::to_string(i + 1) + "\"}";
+    references += Concat(", \"d", i, R"(": {"$ref": "#/$defs/d)", i + 1, "\"}");
   ExpectError(references + "}}", Code::kUnsupported, "#/$defs/d63: more than 64 references");
   std::string wide = R"({"allOf": [)";
   for (int i = 0; i < 12; ++i)
