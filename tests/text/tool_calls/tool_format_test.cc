@@ -115,7 +115,7 @@ TEST(ToolTableTest, SchemasSayWhichTypesTheyAllow) {
   EXPECT_EQ(TypesOf(R"({"$ref": "#"})"), kTypeAny);
   EXPECT_EQ(TypesOf("true"), kTypeAny);
   std::string deep = R"({"type": "string"})";
-  for (int i = 0; i < 40; ++i) deep = R"({"anyOf": [)" + deep + "]}";
+  for (int i = 0; i < 40; ++i) deep.insert(0, R"({"anyOf": [)").append("]}");
   EXPECT_EQ(TypesOf(deep), kTypeAny);
 }
 
