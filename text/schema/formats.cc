@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/text.h"
 
 namespace kvd::schema {
 namespace {
@@ -57,10 +58,9 @@ std::string Ipv6() {
   for (int before = 0; before <= 7; ++before) {
     const int after_max = 7 - before;
     text += "|";
-    if (before > 0) text += group + "(:" + group + "){" + std::to_string(before - 1) + "}";
+    if (before > 0) text += Concat(group, "(:", group, "){", before - 1, "}");
     text += "::";
-    if (after_max > 0)
-      text += "(" + group + "(:" + group + "){0," + std::to_string(after_max - 1) + "})?";
+    if (after_max > 0) text += Concat("(", group, "(:", group, "){0,", after_max - 1, "})?");
   }
   return Group(text);
 }

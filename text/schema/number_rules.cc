@@ -38,7 +38,8 @@ Decimal Inside(const NumberBound& bound, bool is_min, std::size_t digit_count) {
   }
   Decimal decimal = DecimalOf(number);
   const bool is_above = decimal.fraction.size() > digit_count;
-  decimal = Rounded(std::move(decimal), digit_count, decimal.is_negative != is_min);
+  const bool rounds_up = decimal.is_negative != is_min;
+  decimal = Rounded(std::move(decimal), digit_count, rounds_up);
   if (digit_count > 0 || is_above || !bound.is_exclusive) return decimal;
   // The next whole number inside.
   Decimal one = decimal;
@@ -100,8 +101,9 @@ Result<std::optional<std::int64_t>> WholeStep(const std::vector<Value>& multiple
     if (multiple.is_float() && multiple.real() != std::trunc(multiple.real())) continue;
     if (multiple.number() > static_cast<double>(kStepMax))
       return Fail(Code::kUnsupported, "multipleOf: more than 1e15");
-    const auto whole = static_cast<std::int64_t>(multiple.number());
-    const std::int64_t factor = step ? whole / std::gcd(*step, whole) : whole;
+    const auto whole = std::max<std::int64_t>(1, static_cast<std::int64_t>(multiple.number()));
+    const std::int64_t factor =
+        step ? whole / std::max<std::int64_t>(1, std::gcd(*step, whole)) : whole;
     if (step && *step > kStepMax / factor)
       return Fail(Code::kUnsupported, "multipleOf: the least common multiple exceeds 1e15");
     step = step.value_or(1) * factor;

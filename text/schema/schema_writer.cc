@@ -158,7 +158,7 @@ Result<Expression> SchemaWriter::WriteArray(const Alternative& one, const std::s
     return Fail(Code::kUnsupported, one.pointer, "/minItems: more than ", kItemsMax);
   if (count_max) count_max = std::min(*count_max, kItemsMax);
   if (count_max && *count_max < array.count_min) return Nothing();
-  const Expression empty = Sequence({Literal("["), Space(), Literal("]")});
+  Expression empty = Sequence({Literal("["), Space(), Literal("]")});
   if (count_max == 0) return empty;
   Expression items;
   if (array.prefix.empty()) {

@@ -30,7 +30,7 @@ void AppendControls(const CodePointSet& set, std::vector<Expression>& alternativ
       const bool is_short = std::ranges::any_of(
           kShortEscapes, [&](const auto& escape) { return escape.first == code_point; });
       if (is_short || !set.Contains(code_point)) continue;
-      const auto digit = static_cast<std::uint32_t>(kDigits[low]);
+      const auto digit = static_cast<unsigned char>(kDigits[low]);
       digits.Add(digit, digit);
     }
     if (!digits.empty())
@@ -128,7 +128,7 @@ Expression CharacterText(const CodePointSet& set, RuleBook& book) {
   if (!raw.empty()) alternatives.push_back(ClassOf(raw));
   CodePointSet letters;
   for (const auto& [code_point, letter] : kShortEscapes) {
-    const auto byte = static_cast<std::uint32_t>(letter);
+    const auto byte = static_cast<unsigned char>(letter);
     if (set.Contains(code_point)) letters.Add(byte, byte);
   }
   if (!letters.empty()) alternatives.push_back(Sequence({Literal("\\"), ClassOf(letters)}));
