@@ -6,6 +6,7 @@
 // parameters are JSON by their schema. The values of Gemma and Python are checked by their types.
 #include <algorithm>
 
+#include "base/text.h"
 #include "text/json.h"
 #include "text/tool_calls/format_forms.h"
 #include "text/tool_calls/grammar_writer.h"
@@ -104,9 +105,9 @@ Result<std::string> GrammarWriter::TaggedArguments(const ToolRules& tool, std::s
     const Parameter& parameter = parameters[i];
     const std::string rule = Concat("arguments-", index, "-", i);
     KVD_TRY(const std::string value, TaggedValue(parameter.schema, rule + "-value", tool));
-    KVD_CHECK_OK(rules_.AddRule(rule, Marker(form.key_open) + " " + QuotedGbnf(parameter.name) +
-                                          " " + Marker(form.key_close) + " " + gap + value +
-                                          " \"\\n\""));
+    KVD_CHECK_OK(
+        rules_.AddRule(rule, Concat(Marker(form.key_open), " ", QuotedGbnf(parameter.name), " ",
+                                    Marker(form.key_close), " ", gap, value, " \"\\n\"")));
     body += " " + rule + (parameter.is_required ? "" : "?");
   }
   if (tool.parameters.dict().Find("properties") == nullptr) {
@@ -206,15 +207,14 @@ Result<std::string> GrammarWriter::LooseArguments(const ToolRules& tool, std::si
     const std::string rule = Concat("arguments-", index, "-", i);
     const std::string pair = rule + "-pair";
     KVD_CHECK_OK(rules_.AddRule(pair, pairs[i]));
-    const std::string here = pair + (rest.empty() ? "" : " " + rest);
-    arguments = parameters[i].is_required || arguments.empty()
-                    ? here + (parameters[i].is_required ? "" : " | \"\"")
-                    : here + " | " + arguments;
-    const std::string comma = is_python ? "\", \" " : "\",\" ";
-    KVD_CHECK_OK(rules_.AddRule(rule, comma + here +
-                                          (parameters[i].is_required ? ""
-                                           : rest.empty()            ? " | \"\""
-                                                                     : " | " + rest)));
+    const std::string here = rest.empty() ? pair : Concat(pair, " ", rest);
+    const bool is_required = parameters[i].is_required;
+    arguments = is_required         ? here
+                : arguments.empty() ? Concat(here, " | \"\"")
+                                    : Concat(here, " | ", arguments);
+    std::string body = Concat(is_python ? "\", \" " : "\",\" ", here);
+    if (!is_required) body += rest.empty() ? " | \"\"" : Concat(" | ", rest);
+    KVD_CHECK_OK(rules_.AddRule(rule, body));
     KVD_CHECK_OK(rules_.AddRule(rule + "-first", arguments));
     arguments = rule + "-first";
     rest = rule;

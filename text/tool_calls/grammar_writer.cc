@@ -87,7 +87,7 @@ std::string GrammarWriter::Marker(std::string_view text) const {
 Result<std::string> GrammarWriter::Until(std::string_view marker) {
   const auto known = until_.find(marker);
   if (known != until_.end()) return known->second;
-  const std::string name = Concat("until-", until_.size());
+  std::string name = Concat("until-", until_.size());
   until_.emplace(marker, name);
   // A marker that is a token ends the text in each state, and its spelling is not a part of the
   // text.
@@ -112,7 +112,7 @@ Result<std::string> GrammarWriter::Until(std::string_view marker) {
       const std::size_t to = next(i, character);
       if (is_token && to == characters.size()) continue;
       const std::string literal = QuotedGbnf(character);
-      choices.push_back(to == characters.size() ? literal : literal + " " + state(to));
+      choices.push_back(to == characters.size() ? literal : Concat(literal, " ", state(to)));
     }
     choices.push_back("[^" + others + "] " + name);
     KVD_CHECK_OK(rules_.AddRule(state(i), Joined(choices, " | ")));
@@ -186,12 +186,12 @@ Result<std::string> GrammarWriter::Calls(const std::string& call, bool parallel)
     return separator.empty() ? call + "+" : call + " (" + QuotedGbnf(separator) + " " + call + ")*";
   };
   switch (format_) {
-    case ToolFormat::kLlama3: return call;
+    case ToolFormat::kLlama3:
     case ToolFormat::kHarmony: return call;  // a call ends the answer
     case ToolFormat::kJson: return parallel ? call + " | \"[\" " + repeated(", ") + " \"]\"" : call;
-    case ToolFormat::kHermes: return repeated("\n");
-    case ToolFormat::kGlm: return repeated("\n");
-    case ToolFormat::kQwen3Coder: return repeated("\n");
+    case ToolFormat::kHermes:
+    case ToolFormat::kGlm:
+    case ToolFormat::kQwen3Coder:
     case ToolFormat::kSeed: return repeated("\n");
     case ToolFormat::kMistralList:
       return Marker("[TOOL_CALLS]") + " \"[\" " + repeated(", ") + " \"]\"";
