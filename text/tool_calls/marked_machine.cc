@@ -58,9 +58,8 @@ class MarkedMachine : public AnswerParser::Machine {
   void OnReport() override { held_.clear(); }
 
   void OnCallBegin() override {
-    if (after_call_ || !has_content_ || outer_ == Mode::kReasoning) {
-      space_.clear();
-    } else if (form_.gap == CallGap::kSpace) {
+    if (after_call_ || !has_content_ || outer_ == Mode::kReasoning ||
+        form_.gap == CallGap::kSpace) {
       space_.clear();
     } else if (form_.gap == CallGap::kLine && space_.ends_with('\n')) {
       space_.pop_back();
