@@ -8,7 +8,6 @@
 // executes about four vector instructions per cycle.
 #pragma once
 
-
 #include "kernels/avx512/pair_rows.h"
 #include "kernels/avx512/quads.h"
 #include "kernels/lanes/weights_ahead.h"
