@@ -114,6 +114,26 @@ Status CheckEmbedding(const wire::EmbedReply& reply, std::size_t text_count,
               " rows of ", reply.width);
 }
 
+Result<std::vector<TextEmbedding>> EmbeddingsFrom(const wire::EmbedReply& reply,
+                                                  std::span<const std::span<const TokenId>> texts) {
+  std::size_t token_count = 0;
+  for (const std::span<const TokenId> text : texts) token_count += text.size();
+  KVD_CHECK_OK(CheckEmbedding(reply, texts.size(), token_count));
+  const bool is_by_token = reply.rows != texts.size();
+  std::vector<TextEmbedding> embeddings;
+  auto values = std::span(reply.values);
+  for (const std::span<const TokenId> text : texts) {
+    const std::size_t rows = is_by_token ? text.size() : 1;
+    const auto own = values.first(rows * reply.width);
+    values = values.subspan(own.size());
+    embeddings.push_back({.values = {own.begin(), own.end()},
+                          .row_count = rows,
+                          .width = reply.width,
+                          .is_normalised = reply.is_normalised != 0});
+  }
+  return embeddings;
+}
+
 Status CheckForkCount(const wire::ForkReply& reply, std::uint32_t count) {
   if (reply.handles.size() == count) return {};
   return Fail(Code::kCorrupt, "answer to fork: ", reply.handles.size(), " forks, ", count,
@@ -349,22 +369,7 @@ Result<std::vector<TextEmbedding>> Client::Embed(std::span<const std::span<const
                                                  std::uint16_t flags) const {
   KVD_TRY(const auto reply,
           Call(wire::EmbedArgs{.pooling = pooling}, TokenListsPayload(texts), flags));
-  std::size_t token_count = 0;
-  for (const std::span<const TokenId> text : texts) token_count += text.size();
-  KVD_CHECK_OK(CheckEmbedding(reply, texts.size(), token_count));
-  const bool is_by_token = reply.rows != texts.size();
-  std::vector<TextEmbedding> embeddings;
-  auto values = std::span(reply.values);
-  for (const std::span<const TokenId> text : texts) {
-    const std::size_t rows = is_by_token ? text.size() : 1;
-    const auto own = values.first(rows * reply.width);
-    values = values.subspan(own.size());
-    embeddings.push_back({.values = {own.begin(), own.end()},
-                          .row_count = rows,
-                          .width = reply.width,
-                          .is_normalised = reply.is_normalised != 0});
-  }
-  return embeddings;
+  return EmbeddingsFrom(reply, texts);
 }
 
 Result<TextEmbedding> Client::Embed(std::span<const TokenId> tokens, std::uint16_t flags) const {

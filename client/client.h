@@ -55,13 +55,16 @@ class Sequence;
 
 // Converts the daemon's answer. Errors: kCorrupt: the answer is not a sequence of records.
 Result<ChatTexts> ChatTextsFrom(const wire::ChatTemplatesReply& reply);
-// Checks an embedding. Errors: kCorrupt (the number of values is not rows * width).
 // The payloads of embed and rank. The spans must outlive the payloads.
 Payload TokenListsPayload(const std::span<const std::span<const TokenId>>& texts);
 Payload TextsPayload(const std::span<const std::string_view>& texts);
-// Checks that the reply has one row for each text, or one for each token. Errors: kCorrupt.
+// Checks that the reply has one row for each text, or one for each token. Errors: kCorrupt (also: the
+// number of values is not rows * width).
 Status CheckEmbedding(const wire::EmbedReply& reply, std::size_t text_count,
                       std::size_t token_count);
+// Returns the embedding of each text. Errors: those of CheckEmbedding.
+Result<std::vector<TextEmbedding>> EmbeddingsFrom(const wire::EmbedReply& reply,
+                                                  std::span<const std::span<const TokenId>> texts);
 // Checks that the reply has one score for each document. Errors: kCorrupt.
 Status CheckScores(const wire::RankReply& reply, std::size_t document_count);
 // Checks the reply of a fork. Errors: kCorrupt (the reply does not have `count` forks).

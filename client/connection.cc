@@ -498,6 +498,23 @@ Result<std::size_t> Connection::WaitAny(std::span<const RequestId> ids, Timeout 
   }
 }
 
+Result<std::vector<RequestId>> Connection::TakeReady() {
+  KVD_CHECK_OK(CheckProcess());
+  const Deadline at_once = DeadlineOf(Timeout{0});
+  const MutexLock lock(mutex_);
+  for (;;) {
+    std::vector<RequestId> ready = requests_.Ready();
+    if (!ready.empty()) return ready;
+    KVD_CHECK_OK(Failure());
+    if (requests_.count() != 0) {
+      KVD_TRY(const bool is_in_time, WaitRound(at_once));
+      if (is_in_time) continue;
+    }
+    if (ArmEvents()) return ready;
+    if (!is_lost_ && !failure_) KVD_CHECK_OK(PumpAll());
+  }
+}
+
 Result<bool> Connection::Cancel(RequestId id) {
   KVD_TRY(const wire::Completion completion,
           Call(wire::MakeSubmission(wire::CancelArgs{id}), {}, nullptr));

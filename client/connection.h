@@ -121,6 +121,10 @@ class Connection {
   // index of this request. Errors: kTimeout, kNotFound (none of the requests exists),
   // kDisconnected.
   Result<std::size_t> WaitAny(std::span<const RequestId> requests, Timeout timeout);
+  // Returns all requests that have an answer or a piece to take; none: the event descriptor is
+  // unreadable until there may be one. For event loops with many requests. Errors: those with which
+  // the session has failed. REQUIRES: OpenEventDescriptor was called.
+  Result<std::vector<RequestId>> TakeReady();
 
   // Asks the daemon to cancel a request, which then ends with kCancelled. Returns false if the
   // request had already ended.

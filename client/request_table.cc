@@ -40,6 +40,15 @@ std::vector<PendingRequest*> RequestTable::Unanswered() const {
   return unanswered;
 }
 
+std::vector<RequestId> RequestTable::Ready() const {
+  std::vector<RequestId> ready;
+  for (const auto& entry : entries_) {
+    if (entry->id == RequestId{} || entry->is_abandoned) continue;
+    if (entry->has_piece() || entry->is_final) ready.push_back(entry->id);
+  }
+  return ready;
+}
+
 void RequestTable::EnterWindow(PendingRequest* request) {
   if (!request->is_remembered || std::exchange(request->is_in_window, true)) return;
   ++window_count_;

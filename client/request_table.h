@@ -70,6 +70,9 @@ class RequestTable {
   // Returns the requests without a final answer, in the order of their ids.
   std::vector<PendingRequest*> Unanswered() const;
 
+  // Returns the requests with a piece to take or a final answer, without abandoned ones.
+  std::vector<RequestId> Ready() const;
+
   std::size_t count() const { return entries_.size() - free_.size(); }
 
   // Returns whether the request may be sent. The daemon records only kAppliedMax remembered

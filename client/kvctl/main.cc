@@ -85,6 +85,8 @@ void AddRun(CLI::App& app, CommandLine& line) {
   AddSamplingOptions(*sub, run);
   sub->add_option("-s,--seed", run.seed,
                   "seed of the sampler; 0: a random one, reported with --json");
+  sub->add_flag("--llama-draws", run.draws_as_llama,
+                "draw the tokens that llama.cpp draws with this seed (4294967296 for its seed 0)");
   sub->add_option("--stop", run.stops, "stop before this text; may be repeated")
       ->allow_extra_args(false);
   auto* grammar = sub->add_option("--grammar", run.grammar_path,

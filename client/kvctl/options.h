@@ -46,9 +46,10 @@ struct RunOptions {
   bool continues = false;  // true: the generation continues the sequence without a prompt
   // True: the generation resumes the sampler of the sequence's last generation.
   bool resumes = false;
-  bool is_apart = false;     // true: the prompt reuses no prefix of other sequences
-  std::string grammar_path;  // a file with GBNF that holds the answer; empty: none
-  std::string schema_path;   // a file with a JSON Schema that holds the answer; empty: none
+  bool draws_as_llama = false;  // true: tokens are drawn as llama.cpp draws them
+  bool is_apart = false;        // true: the prompt reuses no prefix of other sequences
+  std::string grammar_path;     // a file with GBNF that holds the answer; empty: none
+  std::string schema_path;      // a file with a JSON Schema that holds the answer; empty: none
   std::vector<std::string> triggers;  // texts at which the grammar begins; empty: at once
   std::string tool_format;            // empty: the format that the template's text shows
   std::string tool_choice = "auto";   // "auto", "required", "none" or the name of a function

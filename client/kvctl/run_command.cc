@@ -67,7 +67,8 @@ GenerateOptions SamplingOf(const RunOptions& options) {
   generate.flags = (options.ignores_eos ? wire::kIgnoreEos : 0u) |
                    (options.shows_special ? wire::kShowSpecial : 0u) |
                    (options.continues ? wire::kContinue : 0u) |
-                   (options.resumes ? wire::kResumeSampler : 0u);
+                   (options.resumes ? wire::kResumeSampler : 0u) |
+                   (options.draws_as_llama ? wire::kLlamaDraws : 0u);
   return generate;
 }
 

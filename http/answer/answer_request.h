@@ -1,0 +1,46 @@
+// AnswerRequest: everything that decides one answer of the model, without the form in which a client
+// asked for it or reads it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "client/types.h"
+#include "http/options/settings.h"
+#include "text/tool_calls/tool_grammar.h"
+
+namespace kvd::http {
+
+struct AnswerRequest {
+  // The whole prompt, from the first token of the sequence. At least one token.
+  std::vector<TokenId> prompt;
+  // The prompt continues this snapshot (fork_from), whose tokens `prompt` does not repeat.
+  std::string snapshot;
+
+  std::int32_t predict_max = -1;  // 0: only the prompt; -1: until an end token
+  SamplingParams sampling = kDefaultSampling;
+  std::uint32_t seed = kRandomSeed;
+  bool ignores_eos = false;
+  std::vector<wire::LogitBias> biases;
+  std::vector<std::string> stops;
+  std::optional<std::vector<std::string>> breakers;  // DRY's; nullopt: the default ones
+  std::uint32_t logprob_count = 0;                   // most likely tokens with each token
+  bool wants_logprobs = false;                       // also with a logprob_count of 0
+  std::string grammar;                               // GBNF; empty: none
+  std::vector<GrammarStart> triggers;                // a lazy grammar begins with one of them
+
+  std::optional<std::uint32_t> slot;  // id_slot; nullopt: any
+  bool caches_prompt = true;          // false: no prefix of another sequence is reused
+  std::int32_t keep = 0;              // tokens that a context shift keeps; -1: the prompt
+  bool shifts_context = false;
+  bool shows_special = false;  // the text shows special tokens (for parsers of calls)
+  bool wants_progress = false;
+  // Limit of the time from the first token on; nullopt: none.
+  std::optional<std::chrono::milliseconds> predict_time_max;
+};
+
+}  // namespace kvd::http

@@ -1,0 +1,50 @@
+// Gateway: the daemons that this kvd-http serves, by the names that requests give as "model", and
+// the tenants of each.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "http/answer/tenant.h"
+#include "http/loop/await.h"
+#include "http/loop/workers.h"
+#include "http/options/settings.h"
+
+namespace kvd::http {
+
+// One daemon.
+struct Backend {
+  std::unique_ptr<Model> model;
+  Metrics metrics;
+  std::map<std::string, std::unique_ptr<Tenant>> tenants;  // by name; "" without tenants' keys
+  // Opens a session for a tenant.
+  std::function<Result<std::shared_ptr<DaemonSession>>(const std::string& tenant)> open;
+};
+
+class Gateway {
+ public:
+  Gateway(Loop& loop, Workers& workers, const Settings& settings)
+      : loop_(loop), workers_(workers), settings_(settings) {}
+
+  const Settings& settings() const { return settings_; }
+  Loop& loop() { return loop_; }
+  Workers& workers() { return workers_; }
+  const std::vector<std::unique_ptr<Backend>>& backends() const { return backends_; }
+  void Add(std::unique_ptr<Backend> backend) { backends_.push_back(std::move(backend)); }
+
+  // The tenant of a request for a model. A name that no daemon has means the first daemon if it is
+  // the only one, as in llama-server. Errors: kNotFound, with the names.
+  Result<Tenant*> Find(const std::string& tenant, std::string_view model_name);
+
+ private:
+  Loop& loop_;
+  Workers& workers_;
+  const Settings& settings_;
+  std::vector<std::unique_ptr<Backend>> backends_;
+};
+
+}  // namespace kvd::http

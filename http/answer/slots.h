@@ -1,0 +1,98 @@
+// Slots: the sequences in which a tenant's answers are computed, as many as may be computed at once.
+//
+// A slot has a number, as llama-server's slots have, and keeps its sequence when an answer ends, so
+// that the next answer of the same conversation continues it. A request that names no slot gets the
+// free slot whose tokens have the longest common prefix with its prompt; a sequence that would lose
+// tokens by that is forked, and stays cached in the daemon as a retained prefix. Requests wait in
+// order until a slot is free.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "http/loop/await.h"
+#include "http/loop/signal.h"
+
+namespace kvd::http {
+
+struct Slot {
+  std::uint32_t number = 0;
+  SequenceHandle sequence = SequenceHandle::kNone;
+  std::vector<TokenId> tokens;      // of the sequence's cells, unless are_tokens_unknown
+  bool are_tokens_unknown = false;  // an answer was cancelled: ask the daemon
+  bool is_edited = false;           // the context was shifted: only its first `kept` tokens count
+  std::uint32_t kept = 0;
+  bool is_busy = false;
+  std::uint64_t task = 0;           // number of the answer that uses it, or used it last
+  std::uint64_t last_use = 0;       // order of use
+  std::uint32_t prompt_tokens = 0;  // of the present or last answer
+  std::uint32_t cached_tokens = 0;
+  std::uint32_t decoded_tokens = 0;
+};
+
+class Slots {
+ public:
+  Slots(Loop& loop, std::uint32_t count);
+
+  std::uint32_t count() const { return static_cast<std::uint32_t>(slots_.size()); }
+  Slot& at(std::uint32_t number) { return slots_[number]; }
+  const std::vector<Slot>& all() const { return slots_; }
+  std::uint32_t busy_count() const;
+  std::size_t waiting_count() const { return waiting_.size(); }
+  bool has_free() const { return busy_count() != count(); }
+
+  // Forgets all sequences: the session that owned them is gone.
+  void Reset();
+
+ private:
+  friend class SlotLease;
+  struct Waiter {
+    std::optional<std::uint32_t> number;
+    std::span<const TokenId> prompt;
+    Slot* granted = nullptr;
+    Signal* signal = nullptr;
+  };
+  // The best free slot for a waiter; null: none is free.
+  Slot* Choose(const Waiter& waiter);
+  void Take(Slot& slot);
+  void Release(Slot& slot);
+
+  Loop& loop_;
+  std::vector<Slot> slots_;
+  std::deque<Waiter*> waiting_;
+  std::uint64_t uses_ = 0;
+  std::uint64_t tasks_ = 0;
+};
+
+// The right to use one slot, which ends with the lease.
+class SlotLease {
+ public:
+  SlotLease() = default;
+  SlotLease(SlotLease&& other) noexcept;
+  SlotLease& operator=(SlotLease&& other) noexcept;
+  ~SlotLease();
+
+  // Waits for a slot. `number`: this slot; nullopt: any. `prompt` must live until the lease is
+  // returned. REQUIRES: number < slots.count().
+  static Await<SlotLease> Acquire(Slots& slots, std::optional<std::uint32_t> number,
+                                  std::span<const TokenId> prompt);
+
+  explicit operator bool() const { return slot_ != nullptr; }
+  Slot& slot() const { return *slot_; }
+
+ private:
+  SlotLease(Slots& slots, Slot& slot) : slots_(&slots), slot_(&slot) {}
+
+  Slots* slots_ = nullptr;
+  Slot* slot_ = nullptr;
+};
+
+// The number of tokens at the beginning of both.
+std::size_t CommonPrefix(std::span<const TokenId> a, std::span<const TokenId> b);
+
+}  // namespace kvd::http

@@ -1,0 +1,56 @@
+// Tenant: one tenant's session with one daemon, with its slots.
+//
+// The session is opened when the tenant's first request comes, and again after it has failed; the
+// sequences of a failed session are gone, and so are those of the slots.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "http/answer/metrics.h"
+#include "http/answer/model.h"
+#include "http/answer/slots.h"
+#include "http/backend/daemon_session.h"
+#include "http/loop/workers.h"
+
+namespace kvd::http {
+
+class Tenant {
+ public:
+  // How a session of this tenant is opened (backend/session_store.h: it resumes the session of an
+  // earlier gateway if there is one).
+  using Open = std::function<Result<std::shared_ptr<DaemonSession>>()>;
+
+  Tenant(Loop& loop, std::string name, Model& model, Metrics& metrics, Workers& workers, Open open)
+      : loop_(loop),
+        name_(std::move(name)),
+        model_(model),
+        metrics_(metrics),
+        workers_(workers),
+        open_(std::move(open)),
+        slots_(loop, model.slot_count()) {}
+
+  const std::string& name() const { return name_; }
+  Model& model() { return model_; }
+  Metrics& metrics() { return metrics_; }
+  Workers& workers() { return workers_; }
+  Loop& loop() { return loop_; }
+  Slots& slots() { return slots_; }
+
+  // The session, opened if there is none or if it has failed. Errors: those of Client::Connect.
+  Result<std::shared_ptr<DaemonSession>> session();
+
+ private:
+  Loop& loop_;
+  std::string name_;
+  Model& model_;
+  Metrics& metrics_;
+  Workers& workers_;
+  Open open_;
+  std::shared_ptr<DaemonSession> session_;
+  Slots slots_;
+};
+
+}  // namespace kvd::http

@@ -1,0 +1,62 @@
+// RequestParser: turns the bytes of a connection into one request and checks it against the limits.
+//
+// The parser does no input and output, so a test or a fuzz target can feed it any bytes. It serves
+// one request; a connection makes a new one for the next request. The syntax of messages is Beast's
+// (http::basic_parser); limits and the rules of RFC 9112 that Beast leaves to its user are here.
+#pragma once
+
+#include <cstddef>
+#include <expected>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "http/serve/limits.h"
+#include "http/serve/request.h"
+
+namespace kvd::http {
+
+// What is wrong with a request, as a reply. The connection ends after this reply.
+struct RequestError {
+  int status = 400;
+  std::string message;
+};
+
+class RequestParser {
+ public:
+  // The limits must outlive the parser.
+  explicit RequestParser(const ServeLimits& limits);
+  ~RequestParser();
+  RequestParser(RequestParser&&) noexcept;
+  RequestParser& operator=(RequestParser&&) noexcept;
+
+  // Parses bytes and returns how many it has taken. The next call begins with the bytes that were
+  // not taken, followed by bytes that have arrived since. Put returns after the headers, so that the
+  // caller can check them before the body, and at the end of the request. REQUIRES: !is_done(), and
+  // no call has failed.
+  std::expected<std::size_t, RequestError> Put(std::string_view bytes);
+
+  // Returns the error of a request that stopped before its end because the client was too slow.
+  RequestError SlownessError() const;
+
+  bool is_header_done() const;
+  bool is_done() const;
+
+  // What follows holds after the headers.
+  bool is_http_1_0() const;
+  bool keeps_connection() const;   // the client wants to keep the connection
+  bool expects_continue() const;   // the client waits for "100 Continue" before it sends the body
+  std::size_t body_bytes() const;  // received so far
+  // Drops the body from now on. For a request that is refused before its body.
+  void DropBody();
+
+  // The request so far: the head after the headers, all of it when is_done(). The caller may move
+  // from it at the end.
+  Request& request();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kvd::http

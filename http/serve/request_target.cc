@@ -1,0 +1,77 @@
+#include "http/serve/request_target.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "base/utf8.h"
+#include "http/serve/header_text.h"
+
+namespace kvd::http {
+namespace {
+
+int HexDigit(char character) {
+  if (character >= '0' && character <= '9') return character - '0';
+  if (character >= 'a' && character <= 'f') return character - 'a' + 10;
+  if (character >= 'A' && character <= 'F') return character - 'A' + 10;
+  return -1;
+}
+
+Result<std::string> PercentDecoded(std::string_view text, bool plus_is_space) {
+  std::string decoded;
+  decoded.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '+' && plus_is_space) {
+      decoded += ' ';
+    } else if (text[i] != '%') {
+      decoded += text[i];
+    } else {
+      const int high = i + 2 < text.size() ? HexDigit(text[i + 1]) : -1;
+      const int low = i + 2 < text.size() ? HexDigit(text[i + 2]) : -1;
+      if (high < 0 || low < 0) {
+        return Fail(Code::kInvalidArgument, "target: \"%\" without two hexadecimal digits");
+      }
+      decoded += static_cast<char>(high * 16 + low);
+      i += 2;
+    }
+  }
+  if (decoded.find('\0') != std::string::npos) {
+    return Fail(Code::kInvalidArgument, "target: contains a zero byte");
+  }
+  if (!IsValidUtf8(decoded)) return Fail(Code::kInvalidArgument, "target: is not UTF-8");
+  return decoded;
+}
+
+}  // namespace
+
+Result<RequestTarget> ReadRequestTarget(std::string_view target) {
+  RequestTarget read;
+  target = target.substr(0, target.find('#'));  // a fragment is not sent; some clients do
+  const std::size_t scheme_bytes = target.find("://");
+  const std::string_view scheme = target.substr(0, std::min(scheme_bytes, target.size()));
+  if (EqualsIgnoringCase(scheme, "http") || EqualsIgnoringCase(scheme, "https")) {
+    target.remove_prefix(scheme.size() + 3);
+    const std::size_t host_bytes = std::min(target.find_first_of("/?"), target.size());
+    std::string_view host = target.substr(0, host_bytes);
+    host.remove_prefix(host.rfind('@') + 1);  // npos + 1 is 0
+    read.host = std::string(host);
+    target.remove_prefix(host_bytes);
+    if (target.empty()) target = "/";
+  }
+  std::string_view path = TakeUntil(target, '?');
+  if (path.empty() && read.host) path = "/";
+  if (!path.starts_with('/') && path != "*") {
+    return Fail(Code::kInvalidArgument, "target: does not begin with \"/\"");
+  }
+  KVD_TRY(read.path, PercentDecoded(path, false));
+  while (!target.empty()) {
+    std::string_view part = TakeUntil(target, '&');
+    if (part.empty()) continue;
+    const std::string_view encoded_name = TakeUntil(part, '=');
+    KVD_TRY(std::string name, PercentDecoded(encoded_name, true));
+    KVD_TRY(std::string value, PercentDecoded(part, true));
+    read.query.emplace_back(std::move(name), std::move(value));
+  }
+  return read;
+}
+
+}  // namespace kvd::http
