@@ -1,0 +1,96 @@
+// ChatAnswer: an Answer to a chat, divided into reasoning, content and calls while it is written.
+//
+//   for (;;) {
+//     auto piece = co_await answer.Next();
+//     if (!piece) ...error...
+//     if (!*piece) break;
+//     for (const AnswerEvent& event : (*piece)->events) Show(event);
+//   }
+//   Report(answer.parsed(), answer.end(), answer.finish());
+//
+// The events of an answer have the reasoning format applied: with ReasoningFormat::kNone reasoning
+// is content, between its tags; with kDeepseekLegacy it is reasoning and content. They are never
+// empty texts. Destroying a ChatAnswer cancels it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "http/answer/answer.h"
+#include "http/answer/chat_plan.h"
+#include "http/answer/tenant.h"
+#include "http/loop/await.h"
+#include "text/tool_calls/answer_event.h"
+#include "text/tool_calls/answer_parser.h"
+
+namespace kvd::http {
+
+// What the next tokens of the answer have made certain.
+struct ChatPiece {
+  std::vector<AnswerEvent> events;  // may be empty
+  std::vector<TokenId> tokens;
+  std::string text;  // of the tokens, as the model wrote it
+  // For each token the record of the token itself, then those of the most likely tokens.
+  std::vector<wire::TokenLogprob> logprobs;
+  bool is_progress = false;  // of the prompt: `done` of `total` tokens
+  std::uint64_t done = 0;
+  std::uint64_t total = 0;
+};
+
+enum class ChatFinish : std::uint8_t {
+  kStop,    // the model ended its answer, or a stop text came (end().stop_type tells which)
+  kLength,  // a limit
+  kCalls,   // the answer has calls
+};
+
+class ChatAnswer {
+ public:
+  // Starts `count` answers, whose prompt is computed once. Errors: those of Answer::StartMany.
+  static Await<Result<std::vector<std::unique_ptr<ChatAnswer>>>> Start(Tenant& tenant,
+                                                                       const ChatPlan& plan,
+                                                                       std::uint32_t count = 1);
+
+  // Waits for the next piece; nullopt: the answer has ended. Errors: those of Answer::Next.
+  Await<Result<std::optional<ChatPiece>>> Next();
+  // Waits for the end. Errors: those of Next.
+  Await<Status> Finish();
+  void Cancel() { answer_->Cancel(); }
+
+  // The sum of all events so far.
+  const ParsedAnswer& parsed() const { return parsed_; }
+  const std::string& text() const { return text_; }  // as the model wrote it
+  const std::vector<TokenId>& tokens() const { return tokens_; }
+  const AnswerEnd& end() const { return answer_->end(); }
+  const Answer& answer() const { return *answer_; }
+  // REQUIRES: the answer has ended.
+  ChatFinish finish() const;
+
+ private:
+  ChatAnswer(std::shared_ptr<DaemonSession> session, const ChatPlan& plan,
+             std::unique_ptr<Answer> answer, std::uint64_t id_seed);
+
+  std::string TakeHeld(std::string text);
+  Await<Status> RemoveEndToken();
+  void Feed(std::string_view text, std::vector<AnswerEvent>& events);
+  void Emit(std::vector<AnswerEvent>& parsed, std::vector<AnswerEvent>& events);
+
+  std::shared_ptr<DaemonSession> session_;
+  std::unique_ptr<Answer> answer_;
+  AnswerParser parser_;
+  ReasoningTags tags_;
+  ReasoningFormat reasoning_format_;
+  bool shows_special_;
+  bool is_over_ = false;
+  bool is_in_reasoning_ =
+      false;          // kDeepseekLegacy: the content has the open tag, not the close tag
+  std::string held_;  // with shows_special_: the text of the last piece, which may end the answer
+  ParsedAnswer parsed_;
+  std::string text_;
+  std::vector<TokenId> tokens_;
+};
+
+}  // namespace kvd::http

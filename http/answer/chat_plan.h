@@ -1,0 +1,70 @@
+// ChatPlan: how one chat is answered: its prompt, the grammar that holds the answer, and how the
+// answer is divided into reasoning, content and calls.
+//
+//   ChatInput input;                       // messages in OpenAI's form, tools, ...
+//   KVD_CO_TRY(const ChatPlan plan, co_await PlanChat(tenant, std::move(input), request));
+//   KVD_CO_TRY(auto answers, co_await ChatAnswer::Start(tenant, plan, 1));   // answer/chat_answer.h
+//
+// A plan is a plain value. It knows nothing of the form in which a client sends a chat: the routes
+// of OpenAI, Anthropic and llama-server convert their messages to OpenAI's form first.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "http/answer/answer_request.h"
+#include "http/answer/tenant.h"
+#include "http/loop/await.h"
+#include "http/options/settings.h"
+#include "text/chat/chat_request.h"
+#include "text/tool_calls/answer_parser.h"
+#include "text/tool_calls/tool_grammar.h"
+#include "text/value.h"
+
+namespace kvd::http {
+
+// What a client asks for.
+struct ChatInput {
+  // Messages, tools and everything that a template reads. `chat_template` is the choice of the
+  // request; empty: that of the settings. `variables` are added to those of the settings.
+  // `enable_thinking`: nullopt: as the settings say.
+  ChatRequest chat;
+  // The client has set continue_final_message or add_generation_prompt. Without, a last message of
+  // the assistant is continued, as llama-server does.
+  bool has_continuation = false;
+  ToolChoice tool_choice;  // kNone: calls are not looked for
+  bool parallel_calls = true;
+  // A JSON Schema that the content satisfies; missing: any content. Not together with a grammar of
+  // the AnswerRequest. The schema holds behind reasoning; with tools, the model may call instead.
+  Value answer_schema;
+  ReasoningFormat reasoning_format = ReasoningFormat::kAuto;  // kAuto: as the settings say
+};
+
+// The text of a chat, and what it says about the answer.
+struct ChatText {
+  std::string prompt;
+  ToolFormat tool_format = ToolFormat::kJson;
+  ReasoningTags reasoning;
+  std::vector<MarkerToken> markers;
+  bool starts_in_reasoning = false;  // the prompt ends inside reasoning
+};
+
+struct ChatPlan {
+  ChatText text;
+  // Complete: prompt, grammar and triggers are those of the chat.
+  AnswerRequest request;
+  // Of the parser of each answer, but for the seed of its ids.
+  AnswerOptions parser;
+  ReasoningFormat reasoning_format = ReasoningFormat::kDeepseek;  // never kAuto
+  bool has_tools = false;                                         // calls are looked for
+};
+
+// Formats a chat. Errors: kInvalidArgument, with the field's name or the template's own text;
+// kUnsupported: a content part that is not text; kNotFound: no such template; those of the session.
+Await<Result<ChatText>> FormatChat(Tenant& tenant, ChatInput input);
+
+// Plans the answer. `request` has everything but the prompt: sampling, limits, stops, a grammar of
+// the client. Errors: those of FormatChat, of the schemas of tools and of the answer.
+Await<Result<ChatPlan>> PlanChat(Tenant& tenant, ChatInput input, AnswerRequest request);
+
+}  // namespace kvd::http
