@@ -10,7 +10,7 @@
 //   Report(answer->end());
 //
 // Destroying an Answer cancels it: its slot is free again within one step of the daemon. Its
-// sequence stays in the slot, or as a retained prefix.
+// sequence stays in the slot; the sequence of a branch (StartMany, a snapshot) is dropped.
 #pragma once
 
 #include <chrono>
@@ -30,9 +30,10 @@
 namespace kvd::http {
 
 struct AnswerPiece {
-  std::vector<TokenId> tokens;  // empty: progress, or the text that was held back for stops
+  std::vector<TokenId> tokens;  // empty: progress, or text that was held back for stop texts
   std::string text;             // valid UTF-8, cut between characters
-  // For each token the record of the token itself, then those of the most likely tokens.
+  // For each token the record of the token itself, then those of the request's logprob_count most
+  // likely tokens. Empty unless the request wants them.
   std::vector<wire::TokenLogprob> logprobs;
   bool is_progress = false;  // of the prompt: `done` of `total` tokens
   std::uint64_t done = 0;
@@ -48,10 +49,10 @@ enum class StopType : std::uint8_t {
 
 // What the cache did for a prompt.
 struct CacheReport {
-  std::uint32_t reused = 0;  // prompt tokens that were not computed
-  std::string source;        // "slot", "live", "retained", "snapshot", "disk", "none"
-  std::string limit;         // why no more: a name of PrefixLimit, "complete", ...
-  // Where cached tokens and the prompt differ first, as text; empty: nothing differed.
+  std::uint32_t reused = 0;     // prompt tokens that were not computed
+  std::string source = "none";  // "slot", or a name of PrefixOrigin
+  std::string limit = "none";   // why no more: a name of PrefixLimit
+  // Where the prompt and cached tokens differ first, as text; empty: nothing differed.
   std::string prompt_text;
   std::string cached_text;
 };
@@ -61,27 +62,40 @@ struct AnswerEnd {
   std::string stopping_word;  // with kWord
   bool is_truncated = false;  // the context was full, or was shifted
   bool ended_by_grammar = false;
-  std::uint32_t prompt_tokens = 0;  // of the whole prompt
+  std::uint32_t prompt_tokens = 0;  // of the whole prompt, with those of a snapshot
   std::uint32_t cached_tokens = 0;  // of them, not computed
   std::uint32_t predicted_tokens = 0;
   std::chrono::nanoseconds prompt_time{0};
   std::chrono::nanoseconds predict_time{0};
   std::uint32_t seed = 0;
-  std::uint32_t slot = 0;
+  std::uint32_t slot = 0;  // of a branch: the number of the answer among its branches
   CacheReport cache;
 };
 
+// The numbers of a prompt that exceeds the context.
+struct TooLong {
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t context_tokens = 0;
+};
+// Start fails with kInvalidArgument for such a prompt; a route calls FindTooLong before, for the
+// numbers.
+std::optional<TooLong> FindTooLong(const Model& model, std::size_t prompt_tokens);
+// "the request exceeds the available context size ..."
+std::string TooLongText(const TooLong& numbers);
+
 class Answer {
  public:
-  // Waits for the slot. Errors: kNoSpace with AnswerTooLong's text (the prompt exceeds the context;
-  // see IsTooLong), those of the daemon.
+  // Waits for the slot. Errors: kInvalidArgument (see FindTooLong; a slot that does not exist; an
+  // empty prompt), those of the daemon, when it has checked the request, come from Next.
   static Await<Result<std::unique_ptr<Answer>>> Start(Tenant& tenant, AnswerRequest request);
-  // Several answers to one prompt, which is computed once. The answers draw with different seeds:
-  // seed, seed + 1, ...
+  // Several answers (1..64) to one prompt, which is computed once. The answers draw with different
+  // seeds: seed, seed + 1, ... The first one has the slot.
   static Await<Result<std::vector<std::unique_ptr<Answer>>>> StartMany(Tenant& tenant,
                                                                        AnswerRequest request,
                                                                        std::uint32_t count);
   ~Answer();
+  Answer(const Answer&) = delete;
+  Answer& operator=(const Answer&) = delete;
 
   // Waits for the next piece; nullopt: the answer has ended, and end() is complete. Errors: those
   // of the generation; kCancelled after Cancel.
@@ -91,25 +105,45 @@ class Answer {
   const AnswerRequest& request() const { return request_; }
   // What is known so far; complete when Next has returned nullopt.
   const AnswerEnd& end() const { return end_; }
-  std::uint32_t slot() const { return end_.slot; }
-  // The sequence, for snapshots. It belongs to the slot.
-  SequenceHandle sequence() const;
+  SequenceHandle sequence() const { return sequence_; }
+  const std::shared_ptr<DaemonSession>& session() const { return session_; }
 
  private:
-  Answer(Tenant& tenant, AnswerRequest request);
-  friend class AnswerMaker;
+  Answer(Tenant& tenant, AnswerRequest request) : tenant_(tenant), request_(std::move(request)) {}
+
+  Await<Status> Begin();
+  Await<Status> BeginInSlot();
+  Await<Status> BeginAtSnapshot();
+  // Makes the slot's sequence hold a prefix of the prompt, and returns the prefix's length.
+  Await<Result<std::size_t>> PrepareSlot();
+  // Replaces the slot's sequence by a new one. Returns 0.
+  Await<Result<std::size_t>> TakeFreshSequence(Slot& slot);
+  // Asks the daemon how much of the prompt it could reuse, and notes why not more.
+  Await<std::size_t> AskWhy();
+  // Starts the generation of `tokens` and up to the wanted tokens behind them.
+  Status Generate(std::span<const TokenId> tokens, std::uint32_t flags);
+  AnswerPiece Take(GeneratedPiece piece);
+  // The generation has ended: goes on after a shift (returns true), or completes end_.
+  Await<Result<bool>> GoesOn();
+  Await<Result<bool>> ShiftContext();
+  Await<std::string> FindStop();
+  bool is_late() const;
+  std::int32_t wanted() const;  // tokens still to predict by the request; INT32_MAX: no limit
+  std::uint32_t room() const;   // tokens that still fit into the context
 
   Tenant& tenant_;
   AnswerRequest request_;
-  SlotLease lease_;
+  std::shared_ptr<DaemonSession> session_;
+  SlotLease lease_;  // none: a branch
+  SequenceHandle sequence_ = SequenceHandle::kNone;
   std::unique_ptr<GenerationStream> stream_;
   AnswerEnd end_;
-};
-
-// Whether an error says that a prompt exceeds the context, and the numbers.
-struct TooLong {
-  std::uint32_t prompt_tokens = 0;
-  std::uint32_t context_tokens = 0;
+  std::uint32_t cells_ = 0;          // of the sequence
+  std::uint32_t logprobs_sent_ = 0;  // logprob_count of the daemon's request
+  std::size_t text_bytes_ = 0;       // of the answer so far
+  std::vector<TokenId> predicted_;
+  std::optional<std::chrono::steady_clock::time_point> first_token_;
+  bool has_cancelled_late_ = false;
 };
 
 }  // namespace kvd::http

@@ -56,8 +56,8 @@ class Model {
 
   // The form of a request's chats. `choice`: ChatRequest::chat_template; empty: the template of the
   // settings, else the model's. Errors: those of ChatFormatter::Create.
-  Await<Result<const ChatForm*>> Form(DaemonSession& session, const std::string& choice,
-                                      bool has_tools);
+  Await<Result<std::shared_ptr<const ChatForm>>> Form(DaemonSession& session,
+                                                      const std::string& choice, bool has_tools);
 
  private:
   Model(const Settings& settings, std::vector<std::string> names)
@@ -71,7 +71,7 @@ class Model {
   std::int64_t created_unix_s_ = 0;
   std::uint32_t slot_count_ = 0;
   std::uint32_t slot_cells_ = 0;
-  std::map<std::string, std::unique_ptr<ChatForm>> forms_;  // by choice, at most kFormsMax
+  std::map<std::string, std::shared_ptr<const ChatForm>> forms_;  // by choice, at most kFormsMax
 };
 
 }  // namespace kvd::http

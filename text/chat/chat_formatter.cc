@@ -64,11 +64,20 @@ Value WithMarker(const Value& messages) {
 Result<ChatFormatter> ChatFormatter::Create(const ChatTexts& texts, std::string_view choice,
                                             bool has_tools) {
   KVD_TRY(ChosenTemplate chosen, Choose(texts, choice, has_tools));
-  KVD_TRY(jinja::Template program, jinja::Template::Parse(chosen.text));
+  return Parse(texts, std::move(chosen.text), chosen.is_fallback);
+}
+
+Result<ChatFormatter> ChatFormatter::FromProgram(const ChatTexts& texts, std::string program) {
+  return Parse(texts, std::move(program), false);
+}
+
+Result<ChatFormatter> ChatFormatter::Parse(const ChatTexts& texts, std::string program,
+                                           bool is_fallback) {
+  KVD_TRY(jinja::Template parsed, jinja::Template::Parse(program));
   Value tokens = TokenVariables(texts);
-  TemplateTraits traits = FindTraits(program, chosen.text, tokens);
-  return ChatFormatter(std::move(chosen.text), std::move(program), std::move(traits),
-                       std::move(tokens), chosen.is_fallback);
+  TemplateTraits traits = FindTraits(parsed, program, tokens);
+  return ChatFormatter(std::move(program), std::move(parsed), std::move(traits), std::move(tokens),
+                       is_fallback);
 }
 
 Result<std::string> ChatFormatter::Format(const ChatRequest& request) const {

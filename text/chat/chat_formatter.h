@@ -27,6 +27,9 @@ class ChatFormatter {
   static Result<ChatFormatter> Create(const ChatTexts& texts, std::string_view choice,
                                       bool has_tools);
 
+  // As Create, with a Jinja program that may be any text. Errors: kInvalidArgument.
+  static Result<ChatFormatter> FromProgram(const ChatTexts& texts, std::string program);
+
   // Returns the text of a chat. Tokenize it with special tokens parsed and none added; the text
   // begins with BOS if the template writes one. Errors: those of the template (raise_exception's
   // own text), those of AdaptMessages, and kInvalidArgument if continue_final_message is set and
@@ -41,6 +44,7 @@ class ChatFormatter {
   const std::string& source() const { return source_; }
 
  private:
+  static Result<ChatFormatter> Parse(const ChatTexts& texts, std::string program, bool is_fallback);
   ChatFormatter(std::string source, jinja::Template program, TemplateTraits traits, Value tokens,
                 bool is_fallback)
       : source_(std::move(source)),
