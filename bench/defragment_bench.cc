@@ -11,38 +11,24 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "engine/cell_mover.h"
+#include "bench/must.h"
 #include "engine/memory/cell_layout.h"
 #include "engine/memory/memory.h"
+#include "engine/work/cell_mover.h"
 
 namespace {
 
 using namespace kvd;
+using bench::Must;
 
 constexpr std::uint32_t kBlocks = 256;
 constexpr std::uint32_t kCells = kBlocks * layout::kBlockCells;
 constexpr std::uint32_t kSliceCells = 1024;
-
-template <class T>
-T Must(Result<T> result) {
-  if (!result) {
-    std::fprintf(stderr, "defragment_bench: %s\n", result.error().message.c_str());
-    std::abort();
-  }
-  return std::move(*result);
-}
-void Must(Status status) {
-  if (!status) {
-    std::fprintf(stderr, "defragment_bench: %s\n", status.error().message.c_str());
-    std::abort();
-  }
-}
 
 std::uint64_t SharedResidentBytes() {
   std::FILE* file = std::fopen("/proc/self/status", "r");

@@ -11,9 +11,6 @@
 #include <vector>
 
 #include "base/check.h"
-#include "engine/cell_mover.h"
-#include "engine/cell_rotator.h"
-#include "engine/encoder_work.h"
 #include "engine/engine_parts.h"
 #include "engine/forward/compute/processors.h"
 #include "engine/forward/compute/step_profile.h"
@@ -21,8 +18,11 @@
 #include "engine/forward/decoder.h"
 #include "engine/forward/encoder.h"
 #include "engine/memory/memory.h"
-#include "engine/replay_slice.h"
-#include "engine/rewrite_work.h"
+#include "engine/work/cell_mover.h"
+#include "engine/work/cell_rotator.h"
+#include "engine/work/encoder_work.h"
+#include "engine/work/replay_slice.h"
+#include "engine/work/rewrite_work.h"
 
 namespace kvd {
 namespace {

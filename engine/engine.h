@@ -15,10 +15,10 @@
 
 #include "base/error.h"
 #include "base/ids.h"
-#include "engine/defragmentation.h"
-#include "engine/engine_work.h"
 #include "engine/memory/memory.h"
 #include "engine/model/numeric_form.h"
+#include "engine/work/defragmentation.h"
+#include "engine/work/engine_work.h"
 #include "kernels/kernel_table.h"
 
 namespace kvd {

@@ -15,8 +15,8 @@
 #include "engine/memory/memory.h"
 #include "engine/model/bundled_model.h"
 #include "engine/model/gguf_parts.h"
-#include "engine/verify_pool.h"
 #include "engine/vocabulary/read_vocabulary.h"
+#include "engine/work/verify_pool.h"
 #include "kernels/cell_types.h"
 
 namespace kvd {

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "base/check.h"
-#include "engine/encoder_work.h"
 #include "engine/forward/encoder.h"
 #include "engine/memory/hold_and_restore.h"
 #include "engine/memory/memory_segments.h"
-#include "engine/rewrite_work.h"
+#include "engine/work/encoder_work.h"
+#include "engine/work/rewrite_work.h"
 #include "tests/support/into.h"
 
 namespace kvd::test {

@@ -8,9 +8,9 @@
 #include <limits>
 #include <thread>
 
-#include "engine/cell_rotator.h"
 #include "engine/forward/architectures/architecture.h"
 #include "engine/model/model_config.h"
+#include "engine/work/cell_rotator.h"
 #include "kernels/cell_types.h"
 #include "tests/engine/memory/rewrite_all.h"
 #include "tests/engine/saved_state/copy_sequence.h"

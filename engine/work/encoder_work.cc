@@ -1,4 +1,4 @@
-#include "engine/encoder_work.h"
+#include "engine/work/encoder_work.h"
 
 #include <algorithm>
 #include <new>

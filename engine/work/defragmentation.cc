@@ -1,4 +1,4 @@
-#include "engine/defragmentation.h"
+#include "engine/work/defragmentation.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "engine/verify_pool.h"
+#include "engine/work/verify_pool.h"
 
 #include <map>
 #include <optional>

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "engine/engine_work.h"
 #include "engine/memory/memory.h"
+#include "engine/work/engine_work.h"
 
 namespace kvd {
 

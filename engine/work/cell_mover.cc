@@ -1,4 +1,4 @@
-#include "engine/cell_mover.h"
+#include "engine/work/cell_mover.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "engine/replay_slice.h"
+#include "engine/work/replay_slice.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "engine/cell_rotator.h"
+#include "engine/work/cell_rotator.h"
 
 #include <algorithm>
 #include <cstring>

@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/engine_work.h"
 #include "engine/forward/encoder.h"
 #include "engine/memory/cell_layout.h"
 #include "engine/memory/memory.h"
+#include "engine/work/engine_work.h"
 
 namespace kvd {
 
