@@ -178,9 +178,10 @@ class Service {
   Result<wire::OneReply<wire::ProfileReply>> Do(const Call<wire::ProfileArgs>& call);
 
   // ---- handlers_life.cc
-  // The life that a request gives to a sequence. ttl_seconds 0: the sequence does not expire.
+  // Returns when the sequence expires and whether prompts may reuse it, as the request states.
+  // ttl_seconds 0: the sequence does not expire.
   static SequenceLife LifeOf(const VerbRequest& request, std::uint32_t ttl_seconds);
-  // Called after a commit that has set the life of a sequence.
+  // Called after a commit that has set when a sequence expires and whether prompts may reuse it.
   void NoteLife(const SequenceLife& life);
   // ---- handlers_replays.cc: edits and forks for which tokens must be computed again
   Result<Outcome> RemoveWithReplay(const Call<wire::RemoveRangeArgs>& call);

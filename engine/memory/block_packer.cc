@@ -6,7 +6,7 @@
 //
 // Cells of blocks that the same owners hold are packed together, apart from all other cells. No
 // owner therefore holds more blocks after a slice than before, and evictable cells stay apart from
-// held cells. An exception are sequences that are forked during the slice: the forks keep the old
+// held cells. Sequences that are forked during the slice are an exception: the forks keep the old
 // blocks.
 //
 // A slice empties some blocks; steps and verbs run between slices. No step runs during a slice, so

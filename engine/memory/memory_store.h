@@ -70,9 +70,8 @@ struct SequenceFacts {
 
 // Counts of examined items, for tests which check that the work under the lock does not grow with
 // the size of the memory. `records`: the sequence, snapshot and session records that queries have
-// examined in total. The members of MemoryLooks other than `records` are the most records, cells
-// and extents that were examined under one lock; the extents are those that a defragmentation
-// examines.
+// examined in total. The other members of MemoryLooks are the maximum numbers of records, cells and
+// extents that were examined under one lock; the extents are those that a defragmentation examines.
 struct MemoryLooks {
   std::uint64_t records = 0;
   std::uint64_t records_at_once = 0;

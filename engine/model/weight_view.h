@@ -8,8 +8,8 @@
 namespace kvd {
 
 // A matrix [out_features, in_features], stored row by row; a row has RowBytes(type, in_features)
-// bytes. `data` of a whole tensor is aligned to at least 8 bytes. `data` of a slice of a fused
-// tensor is aligned to the bytes of a row.
+// bytes. The `data` of a whole tensor is aligned to at least 8 bytes. The `data` of a slice of a
+// fused tensor is aligned only to the row size.
 struct WeightView {
   kernels::DataType type = kernels::DataType::kF32;
   std::size_t in_features = 0;

@@ -2,9 +2,9 @@
 // SentencePiece merges neighbouring characters into tokens, highest score first. A character that
 // is not a token becomes its bytes (tokens "<0x00>" to "<0xFF>").
 //
-// A space is written as U+2581. With `add_space_prefix`, a space is put before a text that is at
-// the start. A byte without a token becomes the unknown token, or is dropped if the vocabulary has
-// none.
+// A space is written as U+2581. With `add_space_prefix`, a space is put before the text if it
+// begins the prompt or follows a special token. A byte without a token becomes the unknown token,
+// or is dropped if the vocabulary has none.
 #pragma once
 
 #include <string_view>

@@ -71,8 +71,8 @@ void KeyPanel(DataType k_type, const void* k, std::size_t cell_count, std::size_
 
 // ---- scores
 
-// Computes the scores of kVectors * 16 cells for kRows rows. Of the last vector of scores only
-// `tail` cells are written (0: all).
+// Computes the scores of kVectors * 16 cells for kRows rows. Only the first `tail` cells of the
+// last vector of scores are written (0: all).
 template <class Isa, int kRows, int kVectors>
 KVD_ALWAYS_INLINE void ScoreTile(const float* panel, std::size_t tail, std::size_t dim,
                                  const float* q, std::size_t q_stride, float scale, float* scores,

@@ -70,7 +70,7 @@ struct QuadFields {
   // The scales and minimums of a q4_K or q5_K block of each row.
   struct Parts {
     __m128i scales[2];    // 6 bits each, [row][part % 4], for parts 0..3 and 4..7
-    __m128i minimums[2];  // the minimums, stored likewise
+    __m128i minimums[2];  // stored in the same way
     Factors factors;
   };
   static KVD_ALWAYS_INLINE Parts PartsOf(const WeightRows& rows) {

@@ -102,7 +102,8 @@ TEST_F(TenantsTest, EachTenantHasItsOwnNames) {
   EXPECT_EQ(CodeOf(second.Publish(theirs.handle(), "notebook")), Code::kExists);
   EXPECT_TRUE(second.Unpublish("notebook"));
   EXPECT_TRUE(ShowsSnapshot(first, "notebook"));
-  // The names of public snapshots are unique among all owners; an own snapshot hides a public one.
+  // The names of public snapshots are unique among all owners; an owner's private snapshot hides a
+  // public one of the same name.
   const auto shown = second.Publish(theirs.handle(), "public", wire::kFlagPublic);
   ASSERT_TRUE(shown) << shown.error().message;
   EXPECT_TRUE(first.AttachSnapshot("public"));

@@ -35,7 +35,7 @@ class Mutator {
 
   std::size_t Below(std::size_t end) { return random_() % end; }
 
-  // Changes a number of 32 bits, or one of 64 bits in one of eight calls, at a chosen place.
+  // Changes a 32-bit number at a chosen place; in one of eight calls, a 64-bit number.
   void Change() {
     if (Below(8) == 0) return ChangeLong();
     const std::size_t at = Place() / 4 * 4;

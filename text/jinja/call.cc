@@ -208,8 +208,8 @@ Result<Value> Interpreter::CallMacro(const MacroObject& macro, Arguments argumen
     KVD_TRY(more, budget_.Tuple({arguments.positional.begin() + static_cast<std::ptrdiff_t>(given),
                                  arguments.positional.end()}));
   } else if (arguments.positional.size() > count) {
-    return Fail(Code::kInvalidArgument, "macro ", macro.QuotedName(), " takes not more than ",
-                count, " argument(s)");
+    return Fail(Code::kInvalidArgument, "macro ", macro.QuotedName(), " takes at most ", count,
+                " argument(s)");
   }
 
   const std::shared_ptr<Activation> outer = std::exchange(activation_, std::move(inner));

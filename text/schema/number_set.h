@@ -34,8 +34,8 @@ bool AreDisjoint(const NumberSet& a, const NumberSet& b);
 // The texts of the numbers: whole ones without point and exponent, and others without exponent if
 // the set has a bound or a multiple. At most kWholeDigitsMax digits before and kFractionDigitsMax
 // digits after the point. A text is in range also after it is rounded to a 64-bit float. Errors:
-// kUnsupported: a multipleOf that is neither a power of ten from 1e-16 on nor a whole number with
-// few multiples; the message begins with "multipleOf".
+// kUnsupported: multipleOf is neither a power of ten of at least 1e-16 nor a whole number that has
+// few multiples in the range or, without bounds, few endings; the message begins with "multipleOf".
 Result<Expression> NumberRule(const NumberSet& set, RuleBook& book);
 
 }  // namespace kvd::schema

@@ -37,7 +37,7 @@ std::vector<Parameter> ParametersOf(const Value& schema) {
   return parameters;
 }
 
-// The strings of an enum or const that has nothing else; empty otherwise.
+// The values of an enum or const if all are strings; otherwise empty.
 std::vector<std::string> StringsOf(const Value& schema) {
   std::vector<std::string> strings;
   if (!schema.is_dict()) return strings;

@@ -28,7 +28,8 @@ class JsonScanner {
   enum class Step : std::uint8_t { kMore, kEnd, kFail };
 
   // Takes the next byte; the first one is '{'. kEnd: the byte closes the object. kFail: the byte
-  // does not continue a JSON object, or kNestingMax is exceeded. REQUIRES: kMore so far.
+  // does not continue a JSON object, or kNestingMax is exceeded. REQUIRES: every earlier call
+  // returned kMore.
   Step Take(char c);
 
   // Objects and arrays that are open.

@@ -1,6 +1,6 @@
 // Answers whose calls begin with a marker, which is every format but Harmony.
 //
-// In some formats a call may also stand inside of reasoning, which continues after the call.
+// In some formats a call may also stand inside the reasoning, which continues after the call.
 //
 // In content and in reasoning, bytes that may be the begin of a marker are held in hold_. After a
 // marker a CallReader takes the bytes; those that it has not reported yet are in held_. When the

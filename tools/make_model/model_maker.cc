@@ -172,7 +172,8 @@ class Planner : public TensorVisitor {
     }
     if (biases_ == BiasSet::kAll) return true;
     if (shape_.bias == BiasSet::kNone) return false;
-    // Every published model has these two, except that DeepSeek V2 has none for the router.
+    // Every published model has ssm_conv1d.bias and exp_probs_b.bias, except that DeepSeek V2 has
+    // no exp_probs_b.bias.
     if (name.ends_with("ssm_conv1d.bias")) return true;
     if (name.ends_with("exp_probs_b.bias")) return shape_.architecture != Architecture::kDeepseek2;
     return biases_ == BiasSet::kQkv && (name.contains("attn_q.") || name.contains("attn_k.") ||

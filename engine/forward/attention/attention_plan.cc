@@ -17,8 +17,8 @@ constexpr std::size_t kItemsPerThread = 4;
 // Threads end nearly together if no thread has more than 1 + 1 / kNearly times its share of the
 // work.
 constexpr std::uint64_t kNearly = 16;
-// Most floats of `partials`, which hold the results of split items. An item that would need more
-// floats is not split.
+// Maximum number of floats in `partials`, which holds the results of split items. An item that
+// would need more floats is not split.
 constexpr std::size_t kPartialFloatsMax = std::size_t{16} << 20;
 // Reading a run of cells from memory costs about as much as the attention of kRowsPerRead rows to
 // the run.

@@ -1,6 +1,6 @@
-// SharesTest: a daemon that admits uid 65534, with clients of the daemon's own uid and of that uid
-// in this process, and the resources that they hold. With KVD_OTHER_IS_A_TENANT, the other owner is
-// a tenant of the daemon's own uid.
+// SharesTest: a daemon that admits uid 65534, with clients of the daemon's own uid and of uid 65534
+// in this process. The tests check the resources that these clients hold. With
+// KVD_OTHER_IS_A_TENANT, the other owner is a tenant of the daemon's own uid.
 #pragma once
 
 #include <gmock/gmock.h>
