@@ -1,9 +1,6 @@
-// How a prompt finds its prefix. The slot's sequence holds tokens of an earlier answer. If they are
-// a prefix of the prompt, the answer continues the sequence. Otherwise the common prefix is forked,
-// and the slot's sequence is retained, so that the daemon's prefix cache keeps its tail; if the tail
-// is too short for that, or the client has named the slot, the tail is removed. If the daemon's
-// prefix cache holds more of the prompt than the slot, the answer takes a new sequence, which takes
-// the cached prefix by itself.
+// An answer is one generation of the daemon, or several with shifts of the context between them. With
+// a journal each piece is logged before the caller sees it, and an answer whose journal has records
+// of an earlier process takes those first.
 #include "http/answer/answer.h"
 
 #include <sys/random.h>
@@ -21,8 +18,6 @@ namespace {
 
 namespace asio = boost::asio;
 
-// The daemon shares and retains no shorter prefixes.
-constexpr std::size_t kShortestShared = 16;
 constexpr std::int32_t kNoLimit = std::numeric_limits<std::int32_t>::max();
 
 std::uint32_t RandomSeed() {
@@ -72,6 +67,7 @@ Await<Result<std::vector<std::unique_ptr<Answer>>>> Answer::StartMany(Tenant& te
     co_return answers;
   }
   if (request.seed == kRandomSeed) request.seed = RandomSeed();
+  request.journal = nullptr;
   AnswerRequest prompt = request;
   prompt.predict_max = 0;
   KVD_CO_TRY(std::unique_ptr<Answer> first, co_await Start(tenant, std::move(prompt)));
@@ -100,7 +96,7 @@ Await<Result<std::vector<std::unique_ptr<Answer>>>> Answer::StartMany(Tenant& te
     answers.push_back(std::move(branch));
   }
   for (const auto& answer : answers) {
-    KVD_CO_CHECK_OK(answer->Generate({}, wire::kContinue));
+    KVD_CO_CHECK_OK(answer->Generate(answer->request_.prompt.size(), wire::kContinue));
   }
   co_return answers;
 }
@@ -134,6 +130,9 @@ Await<Status> Answer::BeginInSlot() {
     co_return Fail(Code::kInvalidArgument, "id_slot: ", *request_.slot, " is not within 0 to ",
                    tenant_.slots().count() - 1);
   }
+  if (request_.journal) {
+    if (const auto start = request_.journal->TakeStart()) co_return co_await BeginAgain(*start);
+  }
   lease_ = co_await SlotLease::Acquire(tenant_.slots(), request_.slot, request_.prompt);
   // While this answer waited, the session may have failed.
   KVD_CO_TRY(session_, tenant_.session());
@@ -148,7 +147,24 @@ Await<Status> Answer::BeginInSlot() {
   slot.cached_tokens = slot.decoded_tokens = 0;
   end_.prompt_tokens = slot.prompt_tokens;
   cells_ = slot.prompt_tokens;
-  co_return Generate(std::span<const TokenId>(request_.prompt).subspan(common), 0);
+  co_return Generate(common, 0);
+}
+
+Await<Status> Answer::BeginAgain(LoggedStart start) {
+  if (start.slot >= tenant_.slots().count()) {
+    co_return Fail(Code::kNotFound, "slot ", start.slot, ": there are fewer slots now");
+  }
+  lease_ = co_await SlotLease::Acquire(tenant_.slots(), start.slot, request_.prompt);
+  KVD_CO_TRY(session_, tenant_.session());
+  Slot& slot = lease_.slot();
+  slot.sequence = sequence_ = static_cast<SequenceHandle>(start.sequence);
+  slot.tokens = request_.prompt;
+  slot.are_tokens_unknown = true;
+  slot.prompt_tokens = end_.prompt_tokens = static_cast<std::uint32_t>(request_.prompt.size());
+  end_.slot = slot.number;
+  cells_ = start.cells;
+  resumed_ = start;
+  co_return Generate(start.first, 0);
 }
 
 Await<Status> Answer::BeginAtSnapshot() {
@@ -160,72 +176,8 @@ Await<Status> Answer::BeginAtSnapshot() {
   }
   cells_ = end_.prompt_tokens = static_cast<std::uint32_t>(tokens);
   end_.cache.source = "snapshot";
-  co_return Generate(request_.prompt, 0);
-}
-
-Await<std::size_t> Answer::AskWhy() {
-  const std::span<const TokenId> prompt(request_.prompt);
-  const auto bytes = std::as_bytes(prompt);
-  const auto why = co_await session_->Call(wire::WhyArgs{}, PayloadOf(bytes));
-  if (!why) co_return 0;  // the report lacks the texts
-  const auto text = [](const char(&bytes_of)[wire::kWhyTextBytes]) {
-    return std::string(bytes_of, ::strnlen(bytes_of, sizeof bytes_of));
-  };
-  end_.cache.prompt_text = text(why->record.prompt_text);
-  end_.cache.cached_text = text(why->record.cached_text);
-  end_.cache.limit = PrefixLimitName(static_cast<PrefixLimit>(why->record.limit));
-  co_return why->record.reused;
-}
-
-Await<Result<std::size_t>> Answer::TakeFreshSequence(Slot& slot) {
-  if (slot.sequence != SequenceHandle::kNone) session_->RetainLater(slot.sequence);
-  slot.sequence = SequenceHandle::kNone;
-  KVD_CO_TRY(slot.sequence, co_await session_->Create());
-  co_return 0;
-}
-
-Await<Result<std::size_t>> Answer::PrepareSlot() {
-  Slot& slot = lease_.slot();
-  const std::size_t reusable_max = request_.prompt.size() - 1;  // the last token is computed
-  if (slot.sequence != SequenceHandle::kNone && slot.are_tokens_unknown) {
-    auto tokens = co_await session_->ReadTokens(slot.sequence, 0, -1);
-    if (!tokens) co_return co_await TakeFreshSequence(slot);
-    slot.tokens = std::move(*tokens);
-    slot.are_tokens_unknown = false;
-  }
-  std::size_t common = 0;
-  if (request_.caches_prompt && slot.sequence != SequenceHandle::kNone) {
-    const std::span<const TokenId> held(slot.tokens);
-    const std::size_t usable =
-        slot.is_edited ? std::min<std::size_t>(slot.kept, held.size()) : held.size();
-    common = std::min(CommonPrefix(held.first(usable), request_.prompt), reusable_max);
-  }
-  if (request_.caches_prompt && common < reusable_max && reusable_max >= kShortestShared) {
-    const std::size_t elsewhere = co_await AskWhy();
-    if (elsewhere > common && !request_.slot) co_return co_await TakeFreshSequence(slot);
-    if (elsewhere > common && elsewhere > kShortestShared && common < kShortestShared) {
-      co_return co_await TakeFreshSequence(slot);
-    }
-  }
-  if (common == 0) co_return co_await TakeFreshSequence(slot);
-  end_.cache.source = "slot";
-  const std::size_t tail = slot.tokens.size() - common;
-  if (tail == 0) co_return common;
-  if (request_.slot || tail < kShortestShared) {
-    const PosRange range{.begin = Pos{static_cast<std::int32_t>(common)}, .end = kPosEnd};
-    const Status removed = co_await session_->RemoveRange(slot.sequence, range);
-    if (removed) co_return common;
-  } else {
-    const auto fork = co_await session_->Fork(slot.sequence, static_cast<std::int32_t>(common));
-    if (fork) {
-      session_->RetainLater(slot.sequence);
-      slot.sequence = *fork;
-      co_return common;
-    }
-  }
-  // A sliding window or a recurrent state does not allow it.
-  end_.cache.source = "none";
-  co_return co_await TakeFreshSequence(slot);
+  request_.journal = nullptr;
+  co_return Generate(0, 0);
 }
 
 std::int32_t Answer::wanted() const {
@@ -238,7 +190,7 @@ std::uint32_t Answer::room() const {
   return cells_ < most ? most - cells_ : 0;
 }
 
-Status Answer::Generate(std::span<const TokenId> tokens, std::uint32_t flags) {
+Result<std::unique_ptr<GenerationStream>> Answer::StartStream() const {
   const std::vector<std::string_view> stops(request_.stops.begin(), request_.stops.end());
   std::vector<std::string_view> breakers;
   if (request_.breakers) breakers.assign(request_.breakers->begin(), request_.breakers->end());
@@ -246,15 +198,12 @@ Status Answer::Generate(std::span<const TokenId> tokens, std::uint32_t flags) {
   for (const GrammarStart& start : request_.triggers) {
     triggers.push_back({.token = start.token, .text = start.text});
   }
-  logprobs_sent_ = request_.wants_logprobs ? std::max(request_.logprob_count, 1u) : 0;
-  const auto room_tokens = static_cast<std::int32_t>(
-      std::min<std::uint32_t>(room(), static_cast<std::uint32_t>(kNoLimit)));
-  GenerateOptions options{.tokens = tokens,
-                          .predict_max = std::min(wanted(), room_tokens),
+  GenerateOptions options{.tokens = std::span<const TokenId>(request_.prompt).subspan(first_),
+                          .predict_max = predict_max_,
                           .sampling = request_.sampling,
                           .logprob_count = logprobs_sent_,
                           .seed = request_.seed,
-                          .flags = flags | wire::kLlamaDraws |
+                          .flags = flags_ | wire::kLlamaDraws |
                                    (request_.ignores_eos ? wire::kIgnoreEos : 0u) |
                                    (request_.shows_special ? wire::kShowSpecial : 0u),
                           .wants_progress = request_.wants_progress,
@@ -264,8 +213,64 @@ Status Answer::Generate(std::span<const TokenId> tokens, std::uint32_t flags) {
                           .grammar = request_.grammar,
                           .triggers = triggers};
   if (request_.breakers) options.breakers = breakers;
-  KVD_TRY(stream_, session_->Generate(sequence_, options));
-  return {};
+  if (resumed_) {
+    return session_->ResumeGenerate(static_cast<RequestId>(resumed_->request), sequence_, options,
+                                    received_, last_received_);
+  }
+  return session_->Generate(sequence_, options);
+}
+
+Status Answer::Generate(std::size_t first, std::uint32_t flags) {
+  first_ = first;
+  flags_ = flags;
+  received_ = 0;
+  last_received_ = kNoToken;
+  const auto room_tokens = static_cast<std::int32_t>(
+      std::min<std::uint32_t>(room(), static_cast<std::uint32_t>(kNoLimit)));
+  predict_max_ = std::min(wanted(), room_tokens);
+  logprobs_sent_ = request_.wants_logprobs ? std::max(request_.logprob_count, 1u) : 0;
+  if (resumed_) return {};  // NextPiece goes on with it behind the logged pieces
+  KVD_TRY(stream_, StartStream());
+  if (!request_.journal) return {};
+  const LoggedStart start{.request = static_cast<std::uint64_t>(stream_->request()),
+                          .sequence = static_cast<std::uint64_t>(sequence_),
+                          .slot = end_.slot,
+                          .cells = cells_,
+                          .first = static_cast<std::uint32_t>(first)};
+  return request_.journal->Put(start);
+}
+
+void Answer::Log(const GeneratedPiece& piece) {
+  if (!request_.journal || request_.journal->Put(piece)) return;
+  // The disk is full, or the answer is longer than a journal: it does not outlive this process.
+  request_.journal->Remove();
+  request_.journal = nullptr;
+}
+
+Await<Result<std::optional<GeneratedPiece>>> Answer::NextPiece() {
+  if (resumed_) {
+    if (auto piece = request_.journal->TakePiece()) {
+      received_ += static_cast<std::uint32_t>(piece->tokens.size());
+      if (!piece->tokens.empty()) last_received_ = piece->tokens.back();
+      co_return std::move(piece);
+    }
+    if (const auto result = request_.journal->TakeResult()) {
+      result_ = *result;
+      resumed_.reset();
+      co_return std::nullopt;
+    }
+    KVD_CO_TRY(stream_, StartStream());
+    resumed_.reset();
+  }
+  Result<std::optional<GeneratedPiece>> piece = co_await stream_->Next();
+  if (!piece) co_return std::unexpected(std::move(piece).error());
+  if (*piece) {
+    Log(**piece);
+    co_return std::move(piece);
+  }
+  result_ = stream_->result();
+  if (request_.journal) (void)request_.journal->Put(result_);
+  co_return std::nullopt;
 }
 
 bool Answer::is_late() const {
@@ -308,7 +313,7 @@ AnswerPiece Answer::Take(GeneratedPiece piece) {
 Await<Result<std::optional<AnswerPiece>>> Answer::Next() {
   if (end_.stop_type != StopType::kNone) co_return std::nullopt;
   for (;;) {
-    Result<std::optional<GeneratedPiece>> piece = co_await stream_->Next();
+    Result<std::optional<GeneratedPiece>> piece = co_await NextPiece();
     if (!piece) {
       const bool is_own_cancel = has_cancelled_late_ && piece.error().code == Code::kCancelled;
       stream_.reset();
@@ -320,112 +325,13 @@ Await<Result<std::optional<AnswerPiece>>> Answer::Next() {
       AnswerPiece taken = Take(std::move(**piece));
       if (is_late() && !has_cancelled_late_) {
         has_cancelled_late_ = true;
-        stream_->Cancel();
+        Cancel();
       }
       co_return std::optional(std::move(taken));
     }
     KVD_CO_TRY(const bool goes_on, co_await GoesOn());
     if (!goes_on) co_return std::nullopt;
   }
-}
-
-Await<Result<bool>> Answer::GoesOn() {
-  const wire::GenerateResult result = stream_->result();
-  Metrics& metrics = tenant_.metrics();
-  const std::chrono::nanoseconds prompt_time(result.prompt_ns);
-  const std::chrono::nanoseconds predict_time(result.predict_ns);
-  metrics.prompt_time += prompt_time;
-  metrics.predict_time += predict_time;
-  metrics.prompt_tokens_computed += result.prompt_computed;
-  metrics.predicted_tokens += result.predicted;
-  end_.prompt_time += prompt_time;
-  end_.predict_time += predict_time;
-  const bool is_first = end_.prompt_tokens != 0 && end_.cached_tokens == 0;
-  if (is_first) {
-    end_.cached_tokens = end_.prompt_tokens - std::min(result.prompt_computed, end_.prompt_tokens);
-    end_.cache.reused = end_.cached_tokens;
-    metrics.prompt_tokens_cached += end_.cached_tokens;
-    if (lease_) lease_.slot().cached_tokens = end_.cached_tokens;
-    if (result.prompt_shared != 0) {
-      end_.cache.source = PrefixOriginName(static_cast<PrefixOrigin>(result.shared_origin));
-      end_.cache.limit = PrefixLimitName(static_cast<PrefixLimit>(result.share_limit));
-    }
-    if (end_.cached_tokens + 1 == end_.prompt_tokens) {
-      end_.cache.limit = PrefixLimitName(PrefixLimit::kComplete);
-      end_.cache.prompt_text.clear();
-      end_.cache.cached_text.clear();
-    }
-  }
-  switch (result.finish) {
-    case wire::kFinishEnd: end_.stop_type = StopType::kEos; break;
-    case wire::kFinishGrammar:
-      end_.stop_type = StopType::kEos;
-      end_.ended_by_grammar = true;
-      break;
-    case wire::kFinishStop:
-      end_.stop_type = StopType::kWord;
-      end_.stopping_word = co_await FindStop();
-      break;
-    default: {
-      const bool is_full = room() == 0 && wanted() > 0;
-      end_.is_truncated = end_.is_truncated || is_full;
-      if (is_full && request_.shifts_context) {
-        KVD_CO_TRY(const bool has_shifted, co_await ShiftContext());
-        if (has_shifted) co_return true;
-      }
-      end_.stop_type = StopType::kLimit;
-    }
-  }
-  stream_.reset();
-  if (lease_) lease_.slot().are_tokens_unknown = false;
-  co_return false;
-}
-
-Await<Result<bool>> Answer::ShiftContext() {
-  const wire::InfoReply& info = tenant_.model().info();
-  const std::uint32_t most = tenant_.model().slot_cells();
-  std::uint32_t keep =
-      request_.keep < 0 ? end_.prompt_tokens : static_cast<std::uint32_t>(request_.keep);
-  keep += info.adds_bos != 0 ? 1 : 0;
-  keep = std::min(keep, most > 4 ? most - 4 : 0);
-  const std::uint32_t removed = (cells_ - keep) / 2;
-  if (removed == 0) co_return false;
-  const Pos begin{static_cast<std::int32_t>(keep)};
-  const Pos end{static_cast<std::int32_t>(keep + removed)};
-  const Status has_removed =
-      co_await session_->RemoveRange(sequence_, {.begin = begin, .end = end});
-  if (!has_removed) co_return false;
-  KVD_CO_CHECK_OK(co_await session_->Shift(sequence_, {.begin = end, .end = kPosEnd},
-                                           -static_cast<std::int32_t>(removed)));
-  cells_ -= removed;
-  if (lease_) {
-    Slot& slot = lease_.slot();
-    const auto first = slot.tokens.begin() + keep;
-    if (slot.tokens.size() >= keep + removed) slot.tokens.erase(first, first + removed);
-    slot.kept = slot.is_edited ? std::min(slot.kept, keep) : keep;
-    slot.is_edited = true;
-  }
-  KVD_CO_CHECK_OK(Generate({}, wire::kContinue | wire::kResumeSampler));
-  co_return true;
-}
-
-Await<std::string> Answer::FindStop() {
-  if (request_.stops.size() == 1) co_return request_.stops.front();
-  const std::uint16_t flags = FlagIf(request_.shows_special, wire::kFlagSpecial);
-  const auto text = co_await session_->Detokenize(predicted_, flags);
-  if (!text) co_return std::string();
-  // The daemon has cut the answer where the stop text begins.
-  const std::string* found = nullptr;
-  std::size_t found_at = std::string::npos;
-  for (const std::string& stop : request_.stops) {
-    const std::size_t least = std::min(text_bytes_, text->size());
-    std::size_t at = text->find(stop, least > 0 ? least - 1 : 0);
-    if (at != std::string::npos && (found == nullptr || at < found_at)) {
-      found = &stop;
-      found_at = at;
-    }
-  }
-  co_return found == nullptr ? std::string() : *found;
 }
 
 void Answer::Cancel() {

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "http/answer/answer_journal.h"
 #include "http/answer/answer_request.h"
 #include "http/answer/slots.h"
 #include "http/answer/tenant.h"
@@ -114,14 +115,21 @@ class Answer {
   Await<Status> Begin();
   Await<Status> BeginInSlot();
   Await<Status> BeginAtSnapshot();
+  // Goes on where an earlier process was (answer_journal.h).
+  Await<Status> BeginAgain(LoggedStart start);
   // Makes the slot's sequence hold a prefix of the prompt, and returns the prefix's length.
   Await<Result<std::size_t>> PrepareSlot();
   // Replaces the slot's sequence by a new one. Returns 0.
   Await<Result<std::size_t>> TakeFreshSequence(Slot& slot);
   // Asks the daemon how much of the prompt it could reuse, and notes why not more.
   Await<std::size_t> AskWhy();
-  // Starts the generation of `tokens` and up to the wanted tokens behind them.
-  Status Generate(std::span<const TokenId> tokens, std::uint32_t flags);
+  // Starts the generation of the prompt's tokens from index `first` on and up to the wanted tokens
+  // behind them; with the journal of an earlier process, goes on with its generation.
+  Status Generate(std::size_t first, std::uint32_t flags);
+  Result<std::unique_ptr<GenerationStream>> StartStream() const;
+  // The next piece of the journal, then those of the daemon, which are logged.
+  Await<Result<std::optional<GeneratedPiece>>> NextPiece();
+  void Log(const GeneratedPiece& piece);
   AnswerPiece Take(GeneratedPiece piece);
   // The generation has ended: goes on after a shift (returns true), or completes end_.
   Await<Result<bool>> GoesOn();
@@ -137,6 +145,14 @@ class Answer {
   SlotLease lease_;  // none: a branch
   SequenceHandle sequence_ = SequenceHandle::kNone;
   std::unique_ptr<GenerationStream> stream_;
+  wire::GenerateResult result_{};  // of the last generation that has ended
+  // Of the present generation.
+  std::size_t first_ = 0;  // index of the first token of the prompt that it appends
+  std::int32_t predict_max_ = 0;
+  std::uint32_t flags_ = 0;
+  std::optional<LoggedStart> resumed_;  // the journal has its pieces; then the daemon goes on
+  std::uint32_t received_ = 0;          // tokens that the journal had
+  TokenId last_received_ = kNoToken;
   AnswerEnd end_;
   std::uint32_t cells_ = 0;          // of the sequence
   std::uint32_t logprobs_sent_ = 0;  // logprob_count of the daemon's request

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@
 #include "text/tool_calls/tool_grammar.h"
 
 namespace kvd::http {
+
+class AnswerJournal;
 
 struct AnswerRequest {
   // The whole prompt, from the first token of the sequence. At least one token.
@@ -41,6 +44,9 @@ struct AnswerRequest {
   bool wants_progress = false;
   // Limit of the time from the first token on; nullopt: none.
   std::optional<std::chrono::milliseconds> predict_time_max;
+  // JournalOf(responder): the answer is logged, or goes on where an earlier process has logged it.
+  // null: neither. Answers of StartMany with a count above 1 are not logged.
+  std::shared_ptr<AnswerJournal> journal;
 };
 
 }  // namespace kvd::http

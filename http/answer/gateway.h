@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "http/answer/jobs.h"
 #include "http/answer/tenant.h"
 #include "http/loop/await.h"
 #include "http/loop/workers.h"
@@ -27,12 +28,13 @@ struct Backend {
 
 class Gateway {
  public:
-  Gateway(Loop& loop, Workers& workers, const Settings& settings)
-      : loop_(loop), workers_(workers), settings_(settings) {}
+  Gateway(Loop& loop, Workers& workers, const Settings& settings, Jobs& jobs)
+      : loop_(loop), workers_(workers), settings_(settings), jobs_(jobs) {}
 
   const Settings& settings() const { return settings_; }
   Loop& loop() { return loop_; }
   Workers& workers() { return workers_; }
+  Jobs& jobs() { return jobs_; }
   const std::vector<std::unique_ptr<Backend>>& backends() const { return backends_; }
   void Add(std::unique_ptr<Backend> backend) { backends_.push_back(std::move(backend)); }
 
@@ -44,6 +46,7 @@ class Gateway {
   Loop& loop_;
   Workers& workers_;
   const Settings& settings_;
+  Jobs& jobs_;
   std::vector<std::unique_ptr<Backend>> backends_;
 };
 

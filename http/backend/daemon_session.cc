@@ -133,10 +133,7 @@ void DaemonSession::Fail(const Error& error) {
 Await<void> DaemonSession::Answered(RequestId request) {
   Signal answered(loop_);
   calls_.emplace(request, &answered);
-  if (Deliver()) {
-    // The answer may have arrived already; then Deliver has removed the entry.
-  }
-  if (calls_.contains(request) && !failure_) co_await answered.Wait();
+  if (!failure_) co_await answered.Wait();
   calls_.erase(request);
 }
 
@@ -270,6 +267,11 @@ Await<Status> DaemonSession::Shift(SequenceHandle sequence, PosRange range, std:
   co_return StatusOf(co_await Call(wire::AddArgs{sequence, range, delta}));
 }
 
+Await<Result<std::vector<wire::SequenceEntry>>> DaemonSession::List() {
+  KVD_CO_TRY(auto reply, co_await Call(wire::ListArgs{}));
+  co_return std::move(reply.entries);
+}
+
 Await<Status> DaemonSession::SetLife(SequenceHandle sequence, SequenceLifetime life) {
   const wire::SetLifeArgs args{sequence, life.ttl_seconds};
   co_return StatusOf(co_await Call(args, {}, EphemeralFlag(life)));
@@ -325,6 +327,15 @@ Result<std::unique_ptr<GenerationStream>> DaemonSession::Generate(SequenceHandle
                                                                   const GenerateOptions& options) {
   KVD_CHECK_OK(CheckOpen());
   KVD_TRY(Generation generation, client_.StartGenerate(sequence, options));
+  return std::make_unique<GenerationStream>(shared_from_this(), std::move(generation));
+}
+
+Result<std::unique_ptr<GenerationStream>> DaemonSession::ResumeGenerate(
+    RequestId request, SequenceHandle sequence, const GenerateOptions& options,
+    std::uint32_t received, TokenId last) {
+  KVD_CHECK_OK(CheckOpen());
+  KVD_TRY(Generation generation,
+          client_.ResumeGenerate(request, sequence, options, received, last));
   return std::make_unique<GenerationStream>(shared_from_this(), std::move(generation));
 }
 

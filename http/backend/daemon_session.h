@@ -58,6 +58,8 @@ class GenerationStream {
   // Asks the daemon to stop: Next returns the remaining pieces, then kCancelled. Does not wait.
   void Cancel();
   const wire::GenerateResult& result() const { return generation_.result(); }
+  // The request's id, with which another process may resume the generation.
+  RequestId request() const { return generation_.request(); }
 
  private:
   friend class DaemonSession;
@@ -115,6 +117,7 @@ class DaemonSession : public std::enable_shared_from_this<DaemonSession> {
   Await<Status> Unpublish(std::string_view name);
   Await<Status> RemoveRange(SequenceHandle sequence, PosRange range);
   Await<Status> Shift(SequenceHandle sequence, PosRange range, std::int32_t delta);
+  Await<Result<std::vector<wire::SequenceEntry>>> List();
   Await<Status> SetLife(SequenceHandle sequence, SequenceLifetime life);
   Await<Result<wire::SequenceEntry>> Query(SequenceHandle sequence);
   Await<Result<std::vector<TokenId>>> ReadTokens(SequenceHandle sequence, std::int32_t first_cell,
@@ -129,6 +132,11 @@ class DaemonSession : public std::enable_shared_from_this<DaemonSession> {
 
   Result<std::unique_ptr<GenerationStream>> Generate(SequenceHandle sequence,
                                                      const GenerateOptions& options);
+  // Goes on with the generation of an earlier process of this session (Client::ResumeGenerate).
+  Result<std::unique_ptr<GenerationStream>> ResumeGenerate(RequestId request,
+                                                           SequenceHandle sequence,
+                                                           const GenerateOptions& options,
+                                                           std::uint32_t received, TokenId last);
 
  private:
   friend class GenerationStream;

@@ -1,10 +1,23 @@
 #include "http/serve/request.h"
 
+#include <sys/random.h>
+
 #include <algorithm>
+#include <ctime>
 
 #include "http/serve/header_text.h"
 
 namespace kvd::http {
+
+std::uint64_t Request::NewNonce() {
+  std::uint64_t nonce = 0;
+  if (::getrandom(&nonce, sizeof nonce, 0) != sizeof nonce) {
+    nonce = static_cast<std::uint64_t>(std::clock());
+  }
+  return nonce;
+}
+
+std::int64_t Request::UnixSeconds() { return std::time(nullptr); }
 
 std::string_view Request::header(std::string_view name) const {
   const auto found = std::ranges::find_if(

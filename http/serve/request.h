@@ -1,6 +1,7 @@
 // Request: one HTTP request, read and checked, and Reply: a whole answer to it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,7 +26,13 @@ struct Request {
   std::string key;
   // The name of the tenant to whom the key belongs; empty on a server without keys.
   std::string tenant;
+  // A random number, and the time of arrival in seconds of Unix time. A handler makes its ids and
+  // seeds from them, so that it makes the same ones when it runs again after a restart.
+  std::uint64_t nonce = NewNonce();
+  std::int64_t unix_s = UnixSeconds();
 
+  static std::uint64_t NewNonce();
+  static std::int64_t UnixSeconds();
   // The value of the first header of this name, compared without regard to case; empty: none.
   std::string_view header(std::string_view name) const;
   // The value of the first part of the query with this name: "" for "?name" and "?name=".

@@ -41,6 +41,8 @@ class Router {
   // REQUIRES: no server uses the router yet.
   void Add(Route route) { routes_.push_back(std::move(route)); }
   const std::vector<Route>& routes() const { return routes_; }
+  // For handlers that are wrapped after all routes were added. REQUIRES: as Add.
+  std::vector<Route>& routes() { return routes_; }
 
   struct Match {
     const Route* route = nullptr;      // null: no route

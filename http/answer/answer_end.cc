@@ -1,0 +1,120 @@
+// How a generation ends: what it has counted, why it stopped, and the shift of the context after
+// which the next generation of the same answer continues.
+#include <algorithm>
+#include <utility>
+
+#include "http/answer/answer.h"
+
+namespace kvd::http {
+
+Await<Result<bool>> Answer::GoesOn() {
+  const wire::GenerateResult result = result_;
+  Metrics& metrics = tenant_.metrics();
+  const std::chrono::nanoseconds prompt_time(result.prompt_ns);
+  const std::chrono::nanoseconds predict_time(result.predict_ns);
+  metrics.prompt_time += prompt_time;
+  metrics.predict_time += predict_time;
+  metrics.prompt_tokens_computed += result.prompt_computed;
+  metrics.predicted_tokens += result.predicted;
+  end_.prompt_time += prompt_time;
+  end_.predict_time += predict_time;
+  const bool is_first = end_.prompt_tokens != 0 && end_.cached_tokens == 0;
+  if (is_first) {
+    end_.cached_tokens = end_.prompt_tokens - std::min(result.prompt_computed, end_.prompt_tokens);
+    end_.cache.reused = end_.cached_tokens;
+    metrics.prompt_tokens_cached += end_.cached_tokens;
+    if (lease_) lease_.slot().cached_tokens = end_.cached_tokens;
+    if (result.prompt_shared != 0) {
+      end_.cache.source = PrefixOriginName(static_cast<PrefixOrigin>(result.shared_origin));
+      end_.cache.limit = PrefixLimitName(static_cast<PrefixLimit>(result.share_limit));
+    }
+    if (end_.cached_tokens + 1 == end_.prompt_tokens) {
+      end_.cache.limit = PrefixLimitName(PrefixLimit::kComplete);
+      end_.cache.prompt_text.clear();
+      end_.cache.cached_text.clear();
+    }
+  }
+  switch (result.finish) {
+    case wire::kFinishEnd: end_.stop_type = StopType::kEos; break;
+    case wire::kFinishGrammar:
+      end_.stop_type = StopType::kEos;
+      end_.ended_by_grammar = true;
+      break;
+    case wire::kFinishStop:
+      end_.stop_type = StopType::kWord;
+      end_.stopping_word = co_await FindStop();
+      break;
+    default: {
+      const bool is_full = room() == 0 && wanted() > 0;
+      end_.is_truncated = end_.is_truncated || is_full;
+      if (is_full && request_.shifts_context) {
+        KVD_CO_TRY(const bool has_shifted, co_await ShiftContext());
+        if (has_shifted) co_return true;
+      }
+      end_.stop_type = StopType::kLimit;
+    }
+  }
+  stream_.reset();
+  if (lease_) lease_.slot().are_tokens_unknown = false;
+  co_return false;
+}
+
+Await<Result<bool>> Answer::ShiftContext() {
+  const wire::InfoReply& info = tenant_.model().info();
+  const std::uint32_t most = tenant_.model().slot_cells();
+  std::uint32_t keep =
+      request_.keep < 0 ? end_.prompt_tokens : static_cast<std::uint32_t>(request_.keep);
+  keep += info.adds_bos != 0 ? 1 : 0;
+  keep = std::min(keep, most > 4 ? most - 4 : 0);
+  const std::uint32_t removed = (cells_ - keep) / 2;
+  if (removed == 0) co_return false;
+  const Pos begin{static_cast<std::int32_t>(keep)};
+  const Pos end{static_cast<std::int32_t>(keep + removed)};
+  const auto logged = request_.journal ? request_.journal->TakeStart() : std::nullopt;
+  if (!logged) {
+    // An earlier process may have been killed between the two verbs, so what was done is asked for.
+    KVD_CO_TRY(const wire::SequenceEntry before, co_await session_->Query(sequence_));
+    if (before.cell_count == cells_) {
+      const PosRange range{.begin = begin, .end = end};
+      const Status has_removed = co_await session_->RemoveRange(sequence_, range);
+      if (!has_removed) co_return false;  // a window or a recurrent state does not allow it
+    }
+    if (before.next_pos == static_cast<std::int32_t>(cells_)) {
+      const PosRange rest{.begin = end, .end = kPosEnd};
+      KVD_CO_CHECK_OK(
+          co_await session_->Shift(sequence_, rest, -static_cast<std::int32_t>(removed)));
+    }
+  }
+  cells_ -= removed;
+  if (lease_) {
+    Slot& slot = lease_.slot();
+    const auto first = slot.tokens.begin() + keep;
+    if (slot.tokens.size() >= keep + removed) slot.tokens.erase(first, first + removed);
+    slot.kept = slot.is_edited ? std::min(slot.kept, keep) : keep;
+    slot.is_edited = true;
+  }
+  resumed_ = logged;
+  KVD_CO_CHECK_OK(Generate(request_.prompt.size(), wire::kContinue | wire::kResumeSampler));
+  co_return true;
+}
+
+Await<std::string> Answer::FindStop() {
+  if (request_.stops.size() == 1) co_return request_.stops.front();
+  const std::uint16_t flags = FlagIf(request_.shows_special, wire::kFlagSpecial);
+  const auto text = co_await session_->Detokenize(predicted_, flags);
+  if (!text) co_return std::string();
+  // The daemon has cut the answer where the stop text begins.
+  const std::string* found = nullptr;
+  std::size_t found_at = std::string::npos;
+  for (const std::string& stop : request_.stops) {
+    const std::size_t least = std::min(text_bytes_, text->size());
+    std::size_t at = text->find(stop, least > 0 ? least - 1 : 0);
+    if (at != std::string::npos && (found == nullptr || at < found_at)) {
+      found = &stop;
+      found_at = at;
+    }
+  }
+  co_return found == nullptr ? std::string() : *found;
+}
+
+}  // namespace kvd::http

@@ -1,0 +1,85 @@
+// How a prompt finds its prefix. The slot's sequence holds tokens of an earlier answer. If they are
+// a prefix of the prompt, the answer continues the sequence. Otherwise the common prefix is forked,
+// and the slot's sequence is retained, so that the daemon's prefix cache keeps its tail; if the tail
+// is too short for that, or the client has named the slot, the tail is removed. If the daemon's
+// prefix cache holds more of the prompt than the slot, the answer takes a new sequence, which takes
+// the cached prefix by itself.
+#include <algorithm>
+#include <utility>
+
+#include "http/answer/answer.h"
+
+namespace kvd::http {
+namespace {
+
+// The daemon shares and retains no shorter prefixes.
+constexpr std::size_t kShortestShared = 16;
+
+}  // namespace
+
+Await<std::size_t> Answer::AskWhy() {
+  const std::span<const TokenId> prompt(request_.prompt);
+  const auto bytes = std::as_bytes(prompt);
+  const auto why = co_await session_->Call(wire::WhyArgs{}, PayloadOf(bytes));
+  if (!why) co_return 0;  // the report lacks the texts
+  const auto text = [](const char(&bytes_of)[wire::kWhyTextBytes]) {
+    return std::string(bytes_of, ::strnlen(bytes_of, sizeof bytes_of));
+  };
+  end_.cache.prompt_text = text(why->record.prompt_text);
+  end_.cache.cached_text = text(why->record.cached_text);
+  end_.cache.limit = PrefixLimitName(static_cast<PrefixLimit>(why->record.limit));
+  co_return why->record.reused;
+}
+
+Await<Result<std::size_t>> Answer::TakeFreshSequence(Slot& slot) {
+  if (slot.sequence != SequenceHandle::kNone) session_->RetainLater(slot.sequence);
+  slot.sequence = SequenceHandle::kNone;
+  KVD_CO_TRY(slot.sequence, co_await session_->Create());
+  co_return 0;
+}
+
+Await<Result<std::size_t>> Answer::PrepareSlot() {
+  Slot& slot = lease_.slot();
+  const std::size_t reusable_max = request_.prompt.size() - 1;  // the last token is computed
+  if (slot.sequence != SequenceHandle::kNone && slot.are_tokens_unknown) {
+    auto tokens = co_await session_->ReadTokens(slot.sequence, 0, -1);
+    if (!tokens) co_return co_await TakeFreshSequence(slot);
+    slot.tokens = std::move(*tokens);
+    slot.are_tokens_unknown = false;
+  }
+  std::size_t common = 0;
+  if (request_.caches_prompt && slot.sequence != SequenceHandle::kNone) {
+    const std::span<const TokenId> held(slot.tokens);
+    const std::size_t usable =
+        slot.is_edited ? std::min<std::size_t>(slot.kept, held.size()) : held.size();
+    common = std::min(CommonPrefix(held.first(usable), request_.prompt), reusable_max);
+  }
+  if (request_.caches_prompt && common < reusable_max && reusable_max >= kShortestShared) {
+    const std::size_t elsewhere = co_await AskWhy();
+    if (elsewhere > common && !request_.slot) co_return co_await TakeFreshSequence(slot);
+    if (elsewhere > common && elsewhere > kShortestShared && common < kShortestShared) {
+      co_return co_await TakeFreshSequence(slot);
+    }
+  }
+  if (common == 0) co_return co_await TakeFreshSequence(slot);
+  end_.cache.source = "slot";
+  const std::size_t tail = slot.tokens.size() - common;
+  if (tail == 0) co_return common;
+  if (request_.slot || tail < kShortestShared) {
+    const PosRange range{.begin = Pos{static_cast<std::int32_t>(common)}, .end = kPosEnd};
+    const Status removed = co_await session_->RemoveRange(slot.sequence, range);
+    if (removed) co_return common;
+  } else {
+    const auto fork = co_await session_->Fork(slot.sequence, static_cast<std::int32_t>(common));
+    if (fork) {
+      session_->RetainLater(slot.sequence);
+      slot.sequence = *fork;
+      co_return common;
+    }
+  }
+  // A sliding window or a recurrent state does not allow it.
+  end_.cache.source = "none";
+  co_return co_await TakeFreshSequence(slot);
+}
+
+}  // namespace kvd::http

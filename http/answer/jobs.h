@@ -1,0 +1,84 @@
+// Jobs: replies that go on when their client is gone, and when the gateway was killed: the streams
+// of requests with an X-Conversation-Id, and responses in the background.
+//
+// A job runs a handler with a StreamBuffer as its client, and has a journal in the gateway's state
+// directory. Recover runs the handlers of all journals of an earlier process again: they make the
+// same bytes from the logged pieces, and then go on. A job that has ended stays for kKept, so that
+// a client that comes back finds the end of its stream.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "http/answer/answer_journal.h"
+#include "http/answer/stream_buffer.h"
+#include "http/loop/await.h"
+#include "http/serve/router.h"
+
+namespace kvd::http {
+
+struct Job {
+  std::string id;  // chosen by the client, or of a response; unique for its tenant
+  std::string tenant;
+  std::int64_t started_unix_s = 0;
+  std::int64_t completed_unix_s = 0;  // 0: not yet
+  std::shared_ptr<StreamBuffer> buffer;
+  std::chrono::steady_clock::time_point over_at{};
+};
+
+class Jobs {
+ public:
+  static constexpr std::chrono::seconds kKept{300};
+  static constexpr std::size_t kJobsMax = 4096;  // of all tenants
+  static constexpr std::size_t kIdBytesMax = 1024;
+
+  // `directory`: of the journals, made with mode 0700 if it does not exist; empty: jobs do not
+  // outlive the process. Errors: kIo.
+  static Result<std::unique_ptr<Jobs>> Open(Loop& loop, const std::string& directory);
+
+  // The handler of a route whose replies may be jobs. Recover finds it by method and path.
+  void AddHandler(const std::string& method, const std::string& path, Handler handler);
+
+  // Runs the request's handler as a job; a job of the same tenant and id is cancelled and replaced.
+  // Errors: kInvalidArgument (the id), kNoSpace (too many jobs), kIo. REQUIRES: AddHandler was
+  // called for the request's route.
+  Result<std::shared_ptr<Job>> Start(const std::string& id, const Request& request);
+  // Returns null if there is no such job.
+  std::shared_ptr<Job> Find(const std::string& tenant, const std::string& id);
+  // The tenant's jobs with this id, or with an id that begins with "ID::".
+  std::vector<std::shared_ptr<Job>> FindAll(const std::string& tenant, const std::string& id);
+  // Cancels the job and forgets it. Does nothing if there is none.
+  void Remove(const std::string& tenant, const std::string& id);
+
+  // Runs the jobs of an earlier process again. Returns their number.
+  std::size_t Recover();
+
+ private:
+  using Key = std::pair<std::string, std::string>;  // tenant, id
+
+  Jobs(Loop& loop, UniqueFd directory) : loop_(loop), directory_(std::move(directory)) {}
+  void Run(const std::shared_ptr<Job>& job, std::shared_ptr<AnswerJournal> journal,
+           Request request);
+  static Await<void> RunHandler(Handler handler, std::shared_ptr<Request> request,
+                                std::shared_ptr<Job> job);
+  void ForgetOld();
+
+  Loop& loop_;
+  UniqueFd directory_;
+  std::map<std::pair<std::string, std::string>, Handler> handlers_;  // by method and path
+  std::map<Key, std::shared_ptr<Job>> jobs_;
+};
+
+// Wraps a handler: a request with an X-Conversation-Id runs as a job, whose stream the client
+// follows; every other request runs as it is. REQUIRES: `jobs` outlives the handler.
+Handler Resumable(Jobs& jobs, const std::string& method, const std::string& path, Handler handler);
+
+}  // namespace kvd::http

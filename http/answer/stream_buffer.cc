@@ -1,0 +1,111 @@
+#include "http/answer/stream_buffer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "http/serve/error_reply.h"
+
+namespace kvd::http {
+namespace {
+
+// The most bytes that Follow gives to a client's connection at once.
+constexpr std::size_t kPortion = 64u << 10;
+
+}  // namespace
+
+Await<bool> StreamBuffer::Send(Reply reply) {
+  head_ = std::move(reply);
+  bytes_ = std::move(head_->body);
+  head_->body.clear();
+  is_whole_ = is_over_ = true;
+  changed_.Notify();
+  co_return !is_cancelled_;
+}
+
+Await<bool> StreamBuffer::Begin(Reply head) {
+  head_ = std::move(head);
+  head_->body.clear();
+  changed_.Notify();
+  co_return !is_cancelled_;
+}
+
+Await<bool> StreamBuffer::Write(std::string bytes) {
+  if (is_cancelled_) co_return false;
+  bytes_ += bytes;
+  if (bytes_.size() > kBytesMax) {
+    // Half is dropped at once, so that a long reply moves each byte once on the average.
+    const std::size_t dropped = bytes_.size() - kBytesMax / 2;
+    bytes_.erase(0, dropped);
+    dropped_ += dropped;
+  }
+  changed_.Notify();
+  co_return true;
+}
+
+Await<bool> StreamBuffer::End() {
+  Finish();
+  co_return !is_cancelled_;
+}
+
+void StreamBuffer::OnGone(std::function<void()> call) {
+  on_gone_ = std::move(call);
+  if (is_cancelled_ && on_gone_) std::exchange(on_gone_, nullptr)();
+}
+
+void StreamBuffer::Cancel() {
+  if (is_over_ || is_cancelled_) return;
+  is_cancelled_ = true;
+  changed_.Notify();
+  if (on_gone_) std::exchange(on_gone_, nullptr)();
+}
+
+void StreamBuffer::Finish() {
+  is_over_ = true;
+  changed_.Notify();
+}
+
+Await<void> StreamBuffer::Follow(std::size_t from, Responder& client) {
+  // The client's disappearance wakes this coroutine, which otherwise waits for the handler.
+  client.OnGone([this] { changed_.Notify(); });
+  while (!head_ && !is_over_ && !is_cancelled_ && !client.is_gone()) co_await changed_.Wait();
+  if (client.is_gone()) co_return;
+  if (!head_) {
+    Reply reply = ErrorReply(503, "the stream was cancelled before it began");
+    co_await client.Send(std::move(reply));
+    co_return;
+  }
+  if (from < dropped_) {
+    Reply reply = ErrorReply(400, "Stream offset lost, please restart");
+    co_await client.Send(std::move(reply));
+    co_return;
+  }
+  if (is_whole_) {
+    Reply reply = *head_;
+    reply.body = bytes_;
+    co_await client.Send(std::move(reply));
+    co_return;
+  }
+  Reply head = *head_;
+  if (!co_await client.Begin(std::move(head))) co_return;
+  std::size_t at = from;
+  for (;;) {
+    if (at < dropped_) co_return;  // a reader that is too slow; its connection is closed
+    if (at < byte_count()) {
+      std::string portion = bytes_.substr(at - dropped_, kPortion);
+      at += portion.size();
+      if (!co_await client.Write(std::move(portion))) co_return;
+      continue;
+    }
+    if (is_over_ || is_cancelled_) break;
+    if (client.is_gone()) co_return;
+    co_await changed_.Wait();
+  }
+  co_await client.End();
+}
+
+std::shared_ptr<AnswerJournal> JournalOf(const Responder& responder) {
+  const auto* const buffer = dynamic_cast<const StreamBuffer*>(&responder);
+  return buffer == nullptr ? nullptr : buffer->journal();
+}
+
+}  // namespace kvd::http

@@ -1,0 +1,68 @@
+// StreamBuffer: a Responder that keeps the reply in memory, so that the reply outlives its client
+// and any number of clients can read it from any byte on.
+//
+// A buffer is used by one handler, which writes, and by coroutines that follow it. When the reply
+// grows beyond kBytesMax, its first bytes are dropped; a reader that needs them is told so.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "http/loop/await.h"
+#include "http/loop/signal.h"
+#include "http/serve/responder.h"
+
+namespace kvd::http {
+
+class AnswerJournal;
+
+class StreamBuffer final : public Responder {
+ public:
+  static constexpr std::size_t kBytesMax = 16u << 20;
+
+  // `journal` (may be null): of the answer that the handler makes.
+  StreamBuffer(Loop& loop, std::shared_ptr<AnswerJournal> journal)
+      : journal_(std::move(journal)), changed_(loop) {}
+
+  Await<bool> Send(Reply reply) override;
+  Await<bool> Begin(Reply head) override;
+  Await<bool> Write(std::string bytes) override;
+  Await<bool> End() override;
+  bool is_gone() const override { return is_cancelled_; }
+  void OnGone(std::function<void()> call) override;
+
+  const std::shared_ptr<AnswerJournal>& journal() const { return journal_; }
+  bool is_over() const { return is_over_; }
+  // Whether the handler has sent a reply in one piece, as it does for errors.
+  bool is_whole() const { return is_whole_; }
+  std::size_t byte_count() const { return dropped_ + bytes_.size(); }
+  std::size_t dropped_bytes() const { return dropped_; }
+
+  // Ends the reply: the handler finds its client gone.
+  void Cancel();
+  // The handler has returned. A reply without an end gets one.
+  void Finish();
+
+  // Sends the reply from byte `from` on, and what is written later, until it ends or the client is
+  // gone. Error replies: 400 if bytes from `from` on were dropped.
+  Await<void> Follow(std::size_t from, Responder& client);
+
+ private:
+  std::shared_ptr<AnswerJournal> journal_;
+  std::optional<Reply> head_;
+  std::string bytes_;
+  std::size_t dropped_ = 0;
+  bool is_whole_ = false;
+  bool is_over_ = false;
+  bool is_cancelled_ = false;
+  std::function<void()> on_gone_;
+  Signal changed_;
+};
+
+// The journal of a handler's reply; null: the reply ends with its client.
+std::shared_ptr<AnswerJournal> JournalOf(const Responder& responder);
+
+}  // namespace kvd::http

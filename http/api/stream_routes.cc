@@ -1,0 +1,101 @@
+#include "http/api/stream_routes.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <utility>
+
+#include "http/answer/jobs.h"
+#include "http/serve/error_reply.h"
+#include "text/json.h"
+
+namespace kvd::http {
+namespace {
+
+constexpr std::string_view kStreamed[] = {
+    "/completion",       "/completions",         "/v1/completions",
+    "/chat/completions", "/v1/chat/completions", "/v1/messages",
+    "/responses",        "/v1/responses",        "/infill"};
+
+Await<void> SendError(Responder& responder, int status, std::string message) {
+  Reply reply = ErrorReply(status, message);
+  co_await responder.Send(std::move(reply));
+}
+
+Await<void> GetStream(Jobs& jobs, const Request& request, Responder& responder) {
+  const std::string id(request.query_value("conv_id").value_or(""));
+  if (id.empty()) co_return co_await SendError(responder, 400, "conv_id: missing in the query");
+  const std::string_view from_text = request.query_value("from").value_or("0");
+  std::size_t from = 0;
+  const auto [end, error] =
+      std::from_chars(from_text.data(), from_text.data() + from_text.size(), from);
+  if (error != std::errc() || end != from_text.data() + from_text.size()) {
+    co_return co_await SendError(responder, 400, "from: a number of bytes is needed");
+  }
+  const std::shared_ptr<Job> job = jobs.Find(request.tenant, id);
+  if (!job) co_return co_await SendError(responder, 404, "Stream not found or expired");
+  const std::shared_ptr<StreamBuffer> buffer = job->buffer;
+  co_await buffer->Follow(from, responder);
+  responder.OnGone(nullptr);
+}
+
+Await<void> DeleteStream(Jobs& jobs, const Request& request, Responder& responder) {
+  const std::string id(request.query_value("conv_id").value_or(""));
+  if (id.empty()) co_return co_await SendError(responder, 400, "conv_id: missing in the query");
+  jobs.Remove(request.tenant, id);
+  Reply reply{.status = 204, .body = {}, .content_type = {}};
+  co_await responder.Send(std::move(reply));
+}
+
+Await<void> LookUp(Jobs& jobs, const Request& request, Responder& responder) {
+  const auto body = ParseJson(request.body);
+  const Value* const ids =
+      body && body->is_dict() ? body->dict().Find("conversation_ids") : nullptr;
+  if (ids == nullptr || !ids->is_list()) {
+    co_return co_await SendError(responder, 400, "conversation_ids: a list of texts is needed");
+  }
+  std::vector<Value> found;
+  for (const Value& id : ids->items()) {
+    if (!id.is_string() || id.view().empty()) continue;
+    for (const auto& job : jobs.FindAll(request.tenant, std::string(id.view()))) {
+      Dict entry;
+      entry.Set("conversation_id", Value::String(job->id));
+      entry.Set("is_done", Value::Bool(job->buffer->is_over()));
+      entry.Set("total_bytes", Value::Int(static_cast<std::int64_t>(job->buffer->byte_count())));
+      entry.Set("started_at", Value::Int(job->started_unix_s));
+      entry.Set("completed_at", Value::Int(job->completed_unix_s));
+      found.push_back(Value::Of(std::move(entry)));
+    }
+  }
+  const auto json = WriteJson(Value::List(std::move(found)));
+  if (!json) co_return co_await SendError(responder, 500, json.error().message);
+  Reply reply{.body = *json};
+  co_await responder.Send(std::move(reply));
+}
+
+}  // namespace
+
+void AddStreamRoutes(Gateway& gateway, Router& router) {
+  Jobs& jobs = gateway.jobs();
+  for (Route& route : router.routes()) {
+    const bool is_streamed = route.method == "POST" &&
+                             std::ranges::find(kStreamed, route.pattern) != std::end(kStreamed);
+    if (!is_streamed) continue;
+    route.handler = Resumable(jobs, route.method, route.pattern, std::move(route.handler));
+  }
+  const auto add = [&](const char* method, const char* path,
+                       Await<void> (*handle)(Jobs&, const Request&, Responder&)) {
+    router.Add({.method = method,
+                .pattern = path,
+                .access = RouteAccess::kKey,
+                .handler = [&jobs, handle](const Request& request, const std::vector<std::string>&,
+                                           Responder& responder) {
+                  return handle(jobs, request, responder);
+                }});
+  };
+  add("GET", "/v1/stream", GetStream);
+  add("DELETE", "/v1/stream", DeleteStream);
+  add("POST", "/v1/streams/lookup", LookUp);
+}
+
+}  // namespace kvd::http
