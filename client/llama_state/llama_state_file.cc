@@ -57,6 +57,8 @@ constexpr Reading kReadings[] = {
 constexpr std::uint64_t kCellBytesMin = 8;
 // Smallest size of the K or V of a layer: its type and its row bytes.
 constexpr std::uint64_t kLayerBytesMin = 12;
+// The words before the tokens of a packed list.
+constexpr std::size_t kPackedHeadWords = 3;
 constexpr std::size_t kNumberUnits = 8;  // units of work (WorkMeter) for one number
 
 class Attempt {
@@ -69,6 +71,8 @@ class Attempt {
 
  private:
   Status ReadHeader();
+  // Replaces the words of a packed list by the tokens in it. `offset`: of the list.
+  Status UnpackTokens(std::uint64_t offset);
   Status ReadArchitecture();
   Status ReadOutputs();
   Status ReadFloats(const char* count_field, const char* field, LlamaFloats* floats);
@@ -144,6 +148,34 @@ Status Attempt::ReadHeader() {
   if (count != 0) {
     std::memcpy(file_.tokens.data(), cursor_.data_at(at), count * sizeof(TokenId));
   }
+  const bool is_packed = count != 0 && file_.tokens.front() == kNoToken;
+  return is_packed && !is_session ? UnpackTokens(at) : Status();
+}
+
+Status Attempt::UnpackTokens(std::uint64_t offset) {
+  const std::vector<TokenId> packed = std::move(file_.tokens);
+  const auto refuse = [&](Code code, std::size_t word, const std::string& why) {
+    return cursor_.Refuse(code, "packed_tokens", why, offset + word * sizeof(TokenId));
+  };
+  if (packed.size() < kPackedHeadWords + 1) {
+    return refuse(Code::kCorrupt, 0, Concat(packed.size(), " words, too few"));
+  }
+  if (packed[1] != kLlamaPackedVersion) {
+    return refuse(Code::kUnsupported, 1, Concat("version ", packed[1], ", and only 1 is read"));
+  }
+  const auto count = static_cast<std::uint32_t>(packed[2]);
+  if (count > packed.size() - kPackedHeadWords - 1) {
+    return refuse(Code::kCorrupt, 2, Concat(count, " tokens in ", packed.size(), " words"));
+  }
+  const std::size_t media = kPackedHeadWords + count;
+  if (packed[media] != 0) {
+    return refuse(Code::kUnsupported, media, "cells of images are not supported");
+  }
+  if (packed.size() != media + 1) {
+    return refuse(Code::kCorrupt, 2, Concat(count, " tokens in ", packed.size(), " words"));
+  }
+  file_.tokens.assign(packed.begin() + kPackedHeadWords,
+                      packed.begin() + static_cast<std::ptrdiff_t>(media));
   return {};
 }
 

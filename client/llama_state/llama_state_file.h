@@ -24,6 +24,11 @@
 //   V, transposed  i32 type; u32 element bytes; u32 elements; u8[elements][cells * element bytes]
 //   STATES    of a hybrid: as CELLS, not transposed, with rows for its recurrent layers alone
 // States of a model whose layers are all recurrent are CELLS.
+//
+// llama-server packs the tokens of its slot files since August 2026: the list of a sequence file is
+// then i32 -1; u32 1; u32 count; i32 tokens[count]; u32 0 (the number of images), and the number in
+// front of the list counts all of these words (server_tokens::serialize). ReadLlamaStateFile returns
+// the tokens in it.
 #pragma once
 
 #include <cstddef>
@@ -45,6 +50,7 @@ inline constexpr std::uint32_t kLlamaSequenceMagic = 0x67677371;
 inline constexpr std::uint32_t kLlamaSequenceVersion = 2;
 // The newest version of sequence files, which has the layout of 2026.
 inline constexpr std::uint32_t kLlamaSequenceVersionNewest = 3;
+inline constexpr TokenId kLlamaPackedVersion = 1;  // of a packed list of tokens
 inline constexpr std::uint32_t kLlamaArchitectureBytesMax = 64;
 // LLAMA_MAX_SEQ of llama.cpp: the largest number of streams of a cache and of sequences of a
 // session. Sequence ids are 0 to 255.

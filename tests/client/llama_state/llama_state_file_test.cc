@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <string>
@@ -244,6 +245,53 @@ TEST(LlamaStateFileTest, RefusalsNameTheFieldWhereItIsAndWhy) {
     ASSERT_FALSE(read);
     EXPECT_EQ(read.error().code, refusal.code);
     EXPECT_THAT(read.error().message, HasSubstr(refusal.message));
+  }
+}
+
+// The file with other words in front of, and behind, its tokens.
+std::vector<std::byte> WithTokenWords(const LlamaSampleFile& file, std::vector<std::uint32_t> head,
+                                      std::vector<std::uint32_t> tail) {
+  constexpr std::size_t kListOffset = 12;
+  std::uint32_t count = 0;
+  std::memcpy(&count, file.bytes.data() + 8, sizeof count);
+  std::vector<std::byte> bytes(file.bytes.begin(), file.bytes.begin() + 8);
+  const auto put = [&bytes](const auto* data, std::size_t byte_count) {
+    const auto* const from = reinterpret_cast<const std::byte*>(data);
+    bytes.insert(bytes.end(), from, from + byte_count);
+  };
+  const auto words = static_cast<std::uint32_t>(count + head.size() + tail.size());
+  put(&words, sizeof words);
+  put(head.data(), head.size() * 4);
+  put(file.bytes.data() + kListOffset, count * std::size_t{4});
+  put(tail.data(), tail.size() * 4);
+  const std::size_t rest = kListOffset + count * std::size_t{4};
+  put(file.bytes.data() + rest, file.bytes.size() - rest);
+  return bytes;
+}
+
+TEST(LlamaStateFileTest, PackedTokensOfSlotFilesAreRead) {
+  constexpr std::uint32_t kMark = 0xffffffff;
+  for (const auto& [name, sample] : LlamaSamples()) {
+    SCOPED_TRACE(name);
+    const LlamaSampleFile file(sample);
+    const auto plain = ReadLlamaStateFile(file.bytes);
+    ASSERT_TRUE(plain) << plain.error().message;
+    if (plain->kind != LlamaFileKind::kSequence || plain->tokens.empty()) continue;
+    const auto count = static_cast<std::uint32_t>(plain->tokens.size());
+    const auto packed = ReadLlamaStateFile(WithTokenWords(file, {kMark, 1, count}, {0}));
+    ASSERT_TRUE(packed) << packed.error().message;
+    EXPECT_EQ(packed->tokens, plain->tokens);
+    EXPECT_EQ(packed->parts.size(), plain->parts.size());
+    const auto refusal = [&](std::vector<std::uint32_t> head, std::vector<std::uint32_t> tail) {
+      const auto read = ReadLlamaStateFile(WithTokenWords(file, std::move(head), std::move(tail)));
+      return read ? std::string() : read.error().message;
+    };
+    EXPECT_THAT(refusal({kMark, 2, count}, {0}), HasSubstr("packed_tokens at byte 16: version 2"));
+    EXPECT_THAT(refusal({kMark, 1, count + 1}, {0}), HasSubstr("packed_tokens at byte 20"));
+    EXPECT_THAT(refusal({kMark, 1, kMark}, {0}), HasSubstr("packed_tokens at byte 20"));
+    EXPECT_THAT(refusal({kMark, 1, count}, {1}), HasSubstr("cells of images"));
+    EXPECT_THAT(refusal({kMark, 1, count}, {0, 0}), HasSubstr("packed_tokens at byte 20"));
+    EXPECT_THAT(refusal({kMark, 1, count}, {}), HasSubstr("packed_tokens at byte 20"));
   }
 }
 
