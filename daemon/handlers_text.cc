@@ -4,7 +4,9 @@
 // work.
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "daemon/service.h"
 #include "engine/vocabulary/vocabulary.h"
@@ -29,8 +31,29 @@ Result<wire::TextReply> DetokenizeTokens(const Vocabulary& vocabulary,
   return reply;
 }
 
-// The texts of the model's file that clients need to format a chat: templates, then special tokens.
-std::vector<wire::ChatTextView> ChatTextsOf(const Vocabulary& vocabulary) {
+// Numbers of the vocabulary as decimal texts, by the names "#fim_pre", ... No special token has such
+// a name.
+using VocabularyNumbers = std::vector<std::pair<std::string_view, std::string>>;
+
+VocabularyNumbers NumbersOf(const Vocabulary& vocabulary) {
+  const SpecialTokens& special = vocabulary.special();
+  const std::pair<std::string_view, TokenId> tokens[] = {{"#fim_pre", special.fim_pre},
+                                                         {"#fim_suf", special.fim_suf},
+                                                         {"#fim_mid", special.fim_mid},
+                                                         {"#fim_rep", special.fim_rep},
+                                                         {"#fim_sep", special.fim_sep}};
+  VocabularyNumbers numbers = {
+      {"#vocabulary_kind", std::to_string(static_cast<int>(vocabulary.kind()))}};
+  for (const auto& [name, token] : tokens) {
+    if (token != kNoToken) numbers.emplace_back(name, std::to_string(token));
+  }
+  return numbers;
+}
+
+// The texts of the model's file that clients need to format a chat: templates, then special tokens,
+// then numbers. `numbers` must outlive the texts.
+std::vector<wire::ChatTextView> ChatTextsOf(const Vocabulary& vocabulary,
+                                            const VocabularyNumbers& numbers) {
   std::vector<wire::ChatTextView> texts;
   for (const NamedTemplate& one : vocabulary.chat_templates()) {
     texts.push_back({wire::ChatTextKind::kTemplate, one.name, one.text});
@@ -42,6 +65,9 @@ std::vector<wire::ChatTextView> ChatTextsOf(const Vocabulary& vocabulary) {
   for (const auto& [name, token] : tokens) {
     const auto text = vocabulary.Piece(token, true);
     if (text) texts.push_back({wire::ChatTextKind::kToken, name, *text});
+  }
+  for (const auto& [name, text] : numbers) {
+    texts.push_back({wire::ChatTextKind::kToken, name, text});
   }
   return texts;
 }
@@ -90,17 +116,19 @@ Result<Outcome> Service::Do(const Call<wire::ChatTemplatesArgs>&) {
   if (vocabulary.kind() == Vocabulary::Kind::kNone) {
     return Fail(Code::kNoTokenizer, std::string(vocabulary.no_tokenizer_reason()));
   }
-  const std::size_t byte_count = wire::ChatTextsBytes(ChatTextsOf(vocabulary));
+  const VocabularyNumbers numbers = NumbersOf(vocabulary);
+  const std::size_t byte_count = wire::ChatTextsBytes(ChatTextsOf(vocabulary, numbers));
   if (byte_count > wire::kTextBytesMax) {
     return Fail(Code::kUnsupported, "tokenizer.chat_template: templates and special tokens of ",
                 byte_count, " bytes, at most ", wire::kTextBytesMax, " are supported");
   }
-  return NowOrLater(byte_count,
-                    [&vocabulary, byte_count](WorkControl&) -> Result<wire::ChatTemplatesReply> {
-                      wire::ChatTemplatesReply reply{.records = std::vector<std::byte>(byte_count)};
-                      wire::EncodeChatTexts(ChatTextsOf(vocabulary), reply.records);
-                      return reply;
-                    });
+  return NowOrLater(
+      byte_count,
+      [&vocabulary, numbers, byte_count](WorkControl&) -> Result<wire::ChatTemplatesReply> {
+        wire::ChatTemplatesReply reply{.records = std::vector<std::byte>(byte_count)};
+        wire::EncodeChatTexts(ChatTextsOf(vocabulary, numbers), reply.records);
+        return reply;
+      });
 }
 
 Result<Outcome> Service::Do(const Call<wire::ReadTextArgs>& call) {
