@@ -1,0 +1,42 @@
+// The tokens of an input that a client gives as a text, as token ids, or as a mix of both.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/ids.h"
+#include "http/backend/daemon_session.h"
+#include "http/loop/await.h"
+#include "text/value.h"
+
+namespace kvd::http {
+
+// How texts become tokens: the flags of DaemonSession::Tokenize. Of a mix, only a text at the
+// beginning gets special tokens added.
+struct TextReading {
+  bool adds_special = false;
+  bool parses_special = false;
+};
+
+// Reads a text, a list of texts and token ids ([12, 34, "text"]), or {"prompt_string": ...}. `path`
+// names the value in errors. Errors: kInvalidArgument: another form, an id outside of the
+// vocabulary; kUnsupported: images or audio beside the text; those of the session.
+Await<Result<std::vector<TokenId>>> TokensOf(DaemonSession& session, std::uint32_t vocab_size,
+                                             const Value& input, std::string path,
+                                             TextReading reading);
+
+// Reads one input, or a list of inputs. A list with a number in it is one input, as in
+// llama-server. Errors: as above; an empty list.
+Await<Result<std::vector<std::vector<TokenId>>>> TokenListsOf(DaemonSession& session,
+                                                              std::uint32_t vocab_size,
+                                                              const Value& input, std::string path,
+                                                              TextReading reading);
+
+// Reads a list of token ids. Errors: kInvalidArgument.
+Result<std::vector<TokenId>> TokenIdsOf(const Value& input, std::uint32_t vocab_size,
+                                        std::string_view path);
+
+}  // namespace kvd::http
