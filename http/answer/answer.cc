@@ -146,6 +146,7 @@ Await<Status> Answer::BeginInSlot() {
   slot.prompt_tokens = static_cast<std::uint32_t>(request_.prompt.size());
   slot.cached_tokens = slot.decoded_tokens = 0;
   end_.prompt_tokens = slot.prompt_tokens;
+  end_.cached_tokens = std::max(end_.cached_tokens, static_cast<std::uint32_t>(common));
   cells_ = slot.prompt_tokens;
   co_return Generate(common, 0);
 }

@@ -64,7 +64,8 @@ struct AnswerEnd {
   bool is_truncated = false;  // the context was full, or was shifted
   bool ended_by_grammar = false;
   std::uint32_t prompt_tokens = 0;  // of the whole prompt, with those of a snapshot
-  std::uint32_t cached_tokens = 0;  // of them, not computed
+  // Of them, not computed; expected until the answer has ended.
+  std::uint32_t cached_tokens = 0;
   std::uint32_t predicted_tokens = 0;
   std::chrono::nanoseconds prompt_time{0};
   std::chrono::nanoseconds predict_time{0};
@@ -160,6 +161,7 @@ class Answer {
   std::vector<TokenId> predicted_;
   std::optional<std::chrono::steady_clock::time_point> first_token_;
   bool has_cancelled_late_ = false;
+  bool has_counted_prompt_ = false;  // end_.cached_tokens is exact
 };
 
 }  // namespace kvd::http

@@ -18,8 +18,8 @@ Await<Result<bool>> Answer::GoesOn() {
   metrics.predicted_tokens += result.predicted;
   end_.prompt_time += prompt_time;
   end_.predict_time += predict_time;
-  const bool is_first = end_.prompt_tokens != 0 && end_.cached_tokens == 0;
-  if (is_first) {
+  if (!has_counted_prompt_) {
+    has_counted_prompt_ = true;
     end_.cached_tokens = end_.prompt_tokens - std::min(result.prompt_computed, end_.prompt_tokens);
     end_.cache.reused = end_.cached_tokens;
     metrics.prompt_tokens_cached += end_.cached_tokens;

@@ -56,6 +56,7 @@ Await<Result<std::size_t>> Answer::PrepareSlot() {
   }
   if (request_.caches_prompt && common < reusable_max && reusable_max >= kShortestShared) {
     const std::size_t elsewhere = co_await AskWhy();
+    end_.cached_tokens = static_cast<std::uint32_t>(elsewhere);
     if (elsewhere > common && !request_.slot) co_return co_await TakeFreshSequence(slot);
     if (elsewhere > common && elsewhere > kShortestShared && common < kShortestShared) {
       co_return co_await TakeFreshSequence(slot);

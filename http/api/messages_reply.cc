@@ -1,0 +1,169 @@
+#include "http/api/messages_reply.h"
+
+#include <utility>
+
+#include "http/api/event_text.h"
+#include "text/json.h"
+
+namespace kvd::http {
+namespace {
+
+Value UsageOf(const AnswerEnd& end) {
+  const std::uint32_t cached = std::min(end.cached_tokens, end.prompt_tokens);
+  return ObjectOf({{"cache_read_input_tokens", CountValue(cached)},
+                   {"input_tokens", CountValue(end.prompt_tokens - cached)},
+                   {"output_tokens", CountValue(end.predicted_tokens)}});
+}
+
+Value StopSequenceOf(const AnswerEnd& end) {
+  return end.stop_type == StopType::kWord ? TextValue(end.stopping_word) : Value::None();
+}
+
+Value InputOf(const std::string& arguments) {
+  auto parsed = ParseJson(arguments);
+  return parsed && parsed->is_dict() ? std::move(*parsed) : Value::Of(Dict());
+}
+
+Value TextBlock(std::string_view text) {
+  return ObjectOf({{"type", TextValue("text")}, {"text", TextValue(text)}});
+}
+
+Value CacheOf(const CacheReport& report) {
+  return ObjectOf({{"reused", CountValue(report.reused)},
+                   {"source", TextValue(report.source)},
+                   {"limit", TextValue(report.limit)},
+                   {"prompt_text", TextValue(report.prompt_text)},
+                   {"cached_text", TextValue(report.cached_text)}});
+}
+
+}  // namespace
+
+std::string_view StopReasonOf(const ChatAnswer& answer) {
+  switch (answer.finish()) {
+    case ChatFinish::kCalls: return "tool_use";
+    case ChatFinish::kLength: return "max_tokens";
+    default: return answer.end().stop_type == StopType::kWord ? "stop_sequence" : "end_turn";
+  }
+}
+
+Value MessageOf(const ChatAnswer& answer, const std::string& id, const std::string& model) {
+  std::vector<Value> content;
+  const ParsedAnswer& parsed = answer.parsed();
+  if (!parsed.reasoning.empty()) {
+    content.push_back(ObjectOf({{"type", TextValue("thinking")},
+                                {"thinking", TextValue(parsed.reasoning)},
+                                {"signature", TextValue("")}}));
+  }
+  if (!parsed.content.empty() || parsed.calls.empty()) content.push_back(TextBlock(parsed.content));
+  for (const ParsedCall& call : parsed.calls) {
+    content.push_back(ObjectOf({{"type", TextValue("tool_use")},
+                                {"id", TextValue(call.id)},
+                                {"name", TextValue(call.name)},
+                                {"input", InputOf(call.arguments)}}));
+  }
+  return ObjectOf({{"id", TextValue(id)},
+                   {"type", TextValue("message")},
+                   {"role", TextValue("assistant")},
+                   {"content", Value::List(std::move(content))},
+                   {"model", TextValue(model)},
+                   {"stop_reason", TextValue(StopReasonOf(answer))},
+                   {"stop_sequence", StopSequenceOf(answer.end())},
+                   {"usage", UsageOf(answer.end())},
+                   {"cache", CacheOf(answer.end().cache)}});
+}
+
+std::string MessageEvents::Begin(const AnswerEnd& end) const {
+  AnswerEnd begun = end;
+  begun.predicted_tokens = 0;
+  const Value message = ObjectOf({{"id", TextValue(id_)},
+                                  {"type", TextValue("message")},
+                                  {"role", TextValue("assistant")},
+                                  {"content", Value::List({})},
+                                  {"model", TextValue(model_)},
+                                  {"stop_reason", Value::None()},
+                                  {"stop_sequence", Value::None()},
+                                  {"usage", UsageOf(begun)}});
+  return EventText("message_start",
+                   ObjectOf({{"type", TextValue("message_start")}, {"message", message}}));
+}
+
+std::string MessageEvents::Delta(const Value& delta) const {
+  return EventText("content_block_delta", ObjectOf({{"type", TextValue("content_block_delta")},
+                                                    {"index", CountValue(index_)},
+                                                    {"delta", delta}}));
+}
+
+std::string MessageEvents::Close() {
+  if (open_ == Block::kNone) return {};
+  std::string text;
+  if (open_ == Block::kThinking) {
+    text = Delta(ObjectOf({{"type", TextValue("signature_delta")}, {"signature", TextValue("")}}));
+  }
+  text += EventText("content_block_stop", ObjectOf({{"type", TextValue("content_block_stop")},
+                                                    {"index", CountValue(index_)}}));
+  open_ = Block::kNone;
+  ++index_;
+  return text;
+}
+
+std::string MessageEvents::Open(Block block, const Value& content) {
+  if (open_ == block && block != Block::kCall) return {};
+  std::string text = Close();
+  open_ = block;
+  return text +
+         EventText("content_block_start", ObjectOf({{"type", TextValue("content_block_start")},
+                                                    {"index", CountValue(index_)},
+                                                    {"content_block", content}}));
+}
+
+std::string MessageEvents::Take(const std::vector<AnswerEvent>& events) {
+  std::string text;
+  for (const AnswerEvent& event : events) {
+    switch (event.kind) {
+      case AnswerEvent::Kind::kContent:
+        text += Open(Block::kText, TextBlock(""));
+        text +=
+            Delta(ObjectOf({{"type", TextValue("text_delta")}, {"text", TextValue(event.text)}}));
+        break;
+      case AnswerEvent::Kind::kReasoning:
+        text += Open(Block::kThinking,
+                     ObjectOf({{"type", TextValue("thinking")}, {"thinking", TextValue("")}}));
+        text += Delta(
+            ObjectOf({{"type", TextValue("thinking_delta")}, {"thinking", TextValue(event.text)}}));
+        break;
+      case AnswerEvent::Kind::kCallBegin:
+        text += Open(Block::kCall, ObjectOf({{"type", TextValue("tool_use")},
+                                             {"id", TextValue(event.id)},
+                                             {"name", TextValue(event.text)},
+                                             {"input", Value::Of(Dict())}}));
+        break;
+      case AnswerEvent::Kind::kArguments:
+        text += Delta(ObjectOf(
+            {{"type", TextValue("input_json_delta")}, {"partial_json", TextValue(event.text)}}));
+        break;
+      case AnswerEvent::Kind::kCallEnd: break;
+    }
+  }
+  return text;
+}
+
+std::string MessageEvents::Finish(const ChatAnswer& answer) {
+  std::string text;
+  // An answer without any text has one empty block, as the whole message has.
+  if (index_ == 0 && open_ == Block::kNone) text += Open(Block::kText, TextBlock(""));
+  text += Close();
+  const Value delta = ObjectOf({{"stop_reason", TextValue(StopReasonOf(answer))},
+                                {"stop_sequence", StopSequenceOf(answer.end())}});
+  text += EventText("message_delta", ObjectOf({{"type", TextValue("message_delta")},
+                                               {"delta", delta},
+                                               {"usage", UsageOf(answer.end())},
+                                               {"cache", CacheOf(answer.end().cache)}}));
+  return text + EventText("message_stop", ObjectOf({{"type", TextValue("message_stop")}}));
+}
+
+std::string MessageEvents::Failed(std::string_view type, std::string_view message) {
+  const Value error = ObjectOf({{"type", TextValue(type)}, {"message", TextValue(message)}});
+  return EventText("error", ObjectOf({{"type", TextValue("error")}, {"error", error}}));
+}
+
+}  // namespace kvd::http
