@@ -1,15 +1,28 @@
 #include "http/answer/gateway.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "base/siphash.h"
 
 namespace kvd::http {
 
 Result<std::shared_ptr<DaemonSession>> Tenant::session() {
   if (session_ && !session_->is_failed()) return session_;
-  slots_.Reset();
+  // The first session may be that of an earlier process, with the sequences of its slots.
+  if (std::exchange(has_opened_, true)) slots_.Reset();
   session_.reset();
   KVD_TRY(session_, open_());
   return session_;
+}
+
+std::string Backend::SlotsPath(const std::string& tenant) const {
+  if (slots_prefix.empty()) return {};
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%016llx",
+                static_cast<unsigned long long>(SipHash24(9, 10, tenant)));
+  return slots_prefix + digits;
 }
 
 Result<Tenant*> Gateway::Find(const std::string& tenant, std::string_view model_name) {
@@ -29,8 +42,9 @@ Result<Tenant*> Gateway::Find(const std::string& tenant, std::string_view model_
   }
   std::unique_ptr<Tenant>& found = backend->tenants[tenant];
   if (!found) {
-    found = std::make_unique<Tenant>(loop_, tenant, *backend->model, backend->metrics, workers_,
-                                     [backend, tenant] { return backend->open(tenant); });
+    found = std::make_unique<Tenant>(
+        loop_, tenant, *backend->model, backend->metrics, workers_,
+        [backend, tenant] { return backend->open(tenant); }, backend->SlotsPath(tenant));
   }
   return found.get();
 }

@@ -22,6 +22,10 @@ struct Backend {
   std::unique_ptr<Model> model;
   Metrics metrics;
   std::map<std::string, std::unique_ptr<Tenant>> tenants;  // by name; "" without tenants' keys
+  // Where the slots of this daemon's tenants are noted: a path to which a name is appended; empty:
+  // nowhere.
+  std::string slots_prefix;
+  std::string SlotsPath(const std::string& tenant) const;
   // Opens a session for a tenant.
   std::function<Result<std::shared_ptr<DaemonSession>>(const std::string& tenant)> open;
 };

@@ -36,6 +36,14 @@ void Slots::Reset() {
   }
 }
 
+void Slots::Keep(SlotFile file) {
+  file_ = std::move(file);
+  for (Slot& slot : slots_) {
+    slot.sequence = file_.handles()[slot.number];
+    slot.are_tokens_unknown = slot.sequence != SequenceHandle::kNone;
+  }
+}
+
 Slot* Slots::Choose(const Waiter& waiter) {
   if (waiter.number) {
     Slot& slot = slots_[*waiter.number];
@@ -64,6 +72,7 @@ void Slots::Take(Slot& slot) {
 void Slots::Release(Slot& slot) {
   slot.is_busy = false;
   slot.last_use = ++uses_;
+  file_.Put(slot.number, slot.sequence);
   for (auto i = waiting_.begin(); i != waiting_.end(); ++i) {
     Waiter& waiter = **i;
     Slot* const free = Choose(waiter);

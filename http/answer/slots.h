@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "http/answer/slot_file.h"
 #include "http/loop/await.h"
 #include "http/loop/signal.h"
 
@@ -48,6 +49,9 @@ class Slots {
 
   // Forgets all sequences: the session that owned them is gone.
   void Reset();
+  // Takes the sequences that an earlier process has noted, and notes changes from now on. The
+  // tokens of the sequences are unknown until a slot is used. REQUIRES: no slot was used yet.
+  void Keep(SlotFile file);
 
  private:
   friend class SlotLease;
@@ -63,6 +67,7 @@ class Slots {
   void Release(Slot& slot);
 
   Loop& loop_;
+  SlotFile file_;
   std::vector<Slot> slots_;
   std::deque<Waiter*> waiting_;
   std::uint64_t uses_ = 0;

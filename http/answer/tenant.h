@@ -23,14 +23,18 @@ class Tenant {
   // earlier gateway if there is one).
   using Open = std::function<Result<std::shared_ptr<DaemonSession>>()>;
 
-  Tenant(Loop& loop, std::string name, Model& model, Metrics& metrics, Workers& workers, Open open)
+  // `slots_path`: of the tenant's SlotFile; empty: slots do not outlive the process.
+  Tenant(Loop& loop, std::string name, Model& model, Metrics& metrics, Workers& workers, Open open,
+         const std::string& slots_path)
       : loop_(loop),
         name_(std::move(name)),
         model_(model),
         metrics_(metrics),
         workers_(workers),
         open_(std::move(open)),
-        slots_(loop, model.slot_count()) {}
+        slots_(loop, model.slot_count()) {
+    if (auto file = SlotFile::Open(slots_path, model.slot_count())) slots_.Keep(std::move(*file));
+  }
 
   const std::string& name() const { return name_; }
   Model& model() { return model_; }
@@ -50,6 +54,7 @@ class Tenant {
   Workers& workers_;
   Open open_;
   std::shared_ptr<DaemonSession> session_;
+  bool has_opened_ = false;
   Slots slots_;
 };
 

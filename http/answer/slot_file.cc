@@ -1,0 +1,38 @@
+#include "http/answer/slot_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/text.h"
+
+namespace kvd::http {
+
+Result<SlotFile> SlotFile::Open(const std::string& path, std::uint32_t slot_count) {
+  SlotFile file;
+  file.handles_.resize(slot_count, SequenceHandle::kNone);
+  if (path.empty()) return file;
+  file.file_ = UniqueFd(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.file_) return FailErrno(path);
+  std::vector<std::uint64_t> stored(slot_count);
+  const ssize_t bytes =
+      ::pread(file.file_.get(), stored.data(), stored.size() * sizeof(std::uint64_t), 0);
+  if (bytes < 0) return FailErrno(path);
+  stored.resize(static_cast<std::size_t>(bytes) / sizeof(std::uint64_t));
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    file.handles_[i] = static_cast<SequenceHandle>(stored[i]);
+  }
+  return file;
+}
+
+void SlotFile::Put(std::uint32_t slot, SequenceHandle handle) {
+  if (!file_ || handles_[slot] == handle) return;
+  const auto number = static_cast<std::uint64_t>(handle);
+  const auto offset = static_cast<off_t>(slot * sizeof number);
+  if (::pwrite(file_.get(), &number, sizeof number, offset) == sizeof number) {
+    handles_[slot] = handle;
+  }
+}
+
+}  // namespace kvd::http
