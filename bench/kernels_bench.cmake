@@ -1,6 +1,7 @@
 # This file is included after the definition of the target kernels_bench. If OpenBLAS is installed,
 # the bench measures OpenBLAS too.
-find_path(KVD_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas x86_64-linux-gnu x86_64-linux-gnu/openblas-pthread)
+find_path(KVD_CBLAS_INCLUDE cblas.h PATH_SUFFIXES openblas x86_64-linux-gnu
+  x86_64-linux-gnu/openblas-pthread)
 find_library(KVD_OPENBLAS openblas)
 if(KVD_CBLAS_INCLUDE AND KVD_OPENBLAS)
   target_compile_definitions(kernels_bench PRIVATE KVD_BENCH_OPENBLAS=1)

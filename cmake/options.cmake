@@ -14,20 +14,22 @@ endif()
 
 # kvd_compile_together(TARGET [ALONE SOURCES...]): with KVD_UNITY, twelve files of the target are
 # compiled at once, because a file takes longer to read its headers than to compile. Every file
-# includes all headers that it needs, so builds without KVD_UNITY compile too. ALONE: files that have
-# names in their unnamed namespaces which other files have too.
+# includes all headers that it needs, so builds without KVD_UNITY compile too. ALONE: files that
+# have names in their unnamed namespaces which other files have too.
 function(kvd_compile_together target)
   cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${KVD_UNITY} UNITY_BUILD_BATCH_SIZE 12)
   if(ARG_ALONE)
     list(TRANSFORM ARG_ALONE PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
-    set_source_files_properties(${ARG_ALONE} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    set_source_files_properties(${ARG_ALONE} TARGET_DIRECTORY ${target} PROPERTIES
+      SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 endfunction()
 
 add_library(kvd_flags INTERFACE)
 target_include_directories(kvd_flags INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_options(kvd_flags INTERFACE -Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wconversion> -Werror
+target_compile_options(kvd_flags INTERFACE -Wall -Wextra -Wshadow
+  $<$<COMPILE_LANGUAGE:CXX>:-Wconversion> -Werror
   # All files have the same numeric form: a multiply-add is fused only where the source asks for it.
   -ffp-contract=off
   # Flags for clang only. It does not know some warnings that are switched off for GCC.
@@ -93,12 +95,13 @@ endif()
 # with CLI11 and do nothing slow: optimising CLI11's templates takes three times as long as
 # compiling them.
 function(kvd_command_lines)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O0;-U_FORTIFY_SOURCE" SKIP_PRECOMPILE_HEADERS ON)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O0;-U_FORTIFY_SOURCE"
+    SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# kvd_test(NAME SOURCES... LIBS... [ALONE SOURCES...] [TIMEOUT seconds]): a GoogleTest binary that runs
-# in the repository's root, where it finds the shared test data. The default timeout is 600 seconds.
-# Programs of more than five files are compiled by kvd_compile_together.
+# kvd_test(NAME SOURCES... LIBS... [ALONE SOURCES...] [TIMEOUT seconds]): a GoogleTest binary that
+# runs in the repository's root, where it finds the shared test data. The default timeout is 600
+# seconds. Programs of more than five files are compiled by kvd_compile_together.
 function(kvd_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;ALONE" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

@@ -3,9 +3,11 @@
 # so builds without KVD_PRECOMPILE compile too.
 
 set(KVD_PRECOMPILED_STANDARD
-  <algorithm> <array> <atomic> <bit> <cerrno> <chrono> <cmath> <cstddef> <cstdint> <cstring> <functional> <limits> <map>
+  <algorithm> <array> <atomic> <bit> <cerrno> <chrono> <cmath> <cstddef> <cstdint> <cstring>
+  <functional> <limits> <map>
   <memory> <optional> <span> <string> <string_view> <utility> <vector>)
-set(KVD_PRECOMPILED_FOR_TESTS ${KVD_PRECOMPILED_STANDARD} <filesystem> <fstream> <random> <thread> <gmock/gmock.h> <gtest/gtest.h>)
+set(KVD_PRECOMPILED_FOR_TESTS ${KVD_PRECOMPILED_STANDARD} <filesystem> <fstream> <random> <thread>
+  <gmock/gmock.h> <gtest/gtest.h>)
 
 # kvd_precompile(TARGET GROUP HEADERS...): the targets of a group have the same flags and share the
 # precompiled headers of the first one. With GCC only tests use them: in optimised builds GCC 12

@@ -1,6 +1,7 @@
 # Fails unless the library's dynamic symbols are exactly the functions kvd_... that the header
 # declares.
-execute_process(COMMAND nm -D --defined-only ${LIBRARY} OUTPUT_VARIABLE listing RESULT_VARIABLE code)
+execute_process(COMMAND nm -D --defined-only ${LIBRARY} OUTPUT_VARIABLE listing RESULT_VARIABLE
+  code)
 if(NOT code EQUAL 0)
   message(FATAL_ERROR "nm ${LIBRARY}: ${code}")
 endif()

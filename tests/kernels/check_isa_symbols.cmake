@@ -3,7 +3,8 @@
 #
 # cmake -DNM=<nm> "-DOBJECTS=<a>;<b>" -P check_isa_symbols.cmake
 foreach(object ${OBJECTS})
-  execute_process(COMMAND ${NM} -C --defined-only ${object} OUTPUT_VARIABLE symbols RESULT_VARIABLE failed)
+  execute_process(COMMAND ${NM} -C --defined-only ${object} OUTPUT_VARIABLE symbols RESULT_VARIABLE
+    failed)
   if(failed)
     message(FATAL_ERROR "nm failed on ${object}")
   endif()

@@ -148,7 +148,8 @@ class Writer:
             found['mutated_rendered'] = found['rendered']
         self.counts.update(found)
         for name in constructs or ():
-            # What fails renders nothing: counted are calls of raise_exception that are reached, and failures.
+            # What fails renders nothing: counted are calls of raise_exception that are reached, and
+            # failures.
             part = {'global raise_exception': 'raised', 'undefined attribute': 'failed'}.get(name, 'rendered')
             self.counts['construct ' + name] += found[part]
         return lines
