@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -33,7 +34,6 @@ namespace kvd::http {
 struct ChatPiece {
   std::vector<AnswerEvent> events;  // may be empty
   std::vector<TokenId> tokens;
-  std::string text;  // of the tokens, as the model wrote it
   // For each token the record of the token itself, then those of the most likely tokens.
   std::vector<wire::TokenLogprob> logprobs;
   bool is_progress = false;  // of the prompt: `done` of `total` tokens
@@ -70,24 +70,24 @@ class ChatAnswer {
   ChatFinish finish() const;
 
  private:
-  ChatAnswer(std::shared_ptr<DaemonSession> session, const ChatPlan& plan,
-             std::unique_ptr<Answer> answer, std::uint64_t id_seed);
+  ChatAnswer(std::string eos_text, const ChatPlan& plan, std::unique_ptr<Answer> answer,
+             std::uint64_t id_seed);
 
-  std::string TakeHeld(std::string text);
   Await<Status> RemoveEndToken();
   void Feed(std::string_view text, std::vector<AnswerEvent>& events);
-  void Emit(std::vector<AnswerEvent>& parsed, std::vector<AnswerEvent>& events);
+  // Applies the reasoning format.
+  void Emit(std::vector<AnswerEvent> parsed, std::vector<AnswerEvent>& events);
 
-  std::shared_ptr<DaemonSession> session_;
   std::unique_ptr<Answer> answer_;
   AnswerParser parser_;
   ReasoningTags tags_;
   ReasoningFormat reasoning_format_;
   bool shows_special_;
+  std::string eos_text_;
   bool is_over_ = false;
-  bool is_in_reasoning_ =
-      false;          // kDeepseekLegacy: the content has the open tag, not the close tag
-  std::string held_;  // with shows_special_: the text of the last piece, which may end the answer
+  // kDeepseekLegacy: the content has the tag that opens reasoning, and not the one that closes it.
+  bool is_in_reasoning_ = false;
+  std::string held_;  // text that may end with an end token, not yet fed to the parser
   ParsedAnswer parsed_;
   std::string text_;
   std::vector<TokenId> tokens_;

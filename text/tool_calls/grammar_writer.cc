@@ -231,8 +231,7 @@ Result<std::string> GrammarWriter::Reasoning() {
   return "[ \\n]{0,4} (" + Marker(options_.reasoning.open) + " " + rest + " [ \\n]{0,4})? ";
 }
 
-Status GrammarWriter::Write(const std::vector<ToolRules>& tools, bool parallel,
-                            bool with_reasoning) {
+Result<std::string> GrammarWriter::AddCalls(const std::vector<ToolRules>& tools, bool parallel) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < tools.size(); ++i) {
     KVD_TRY(const std::string body, Call(tools[i], i));
@@ -240,12 +239,52 @@ Status GrammarWriter::Write(const std::vector<ToolRules>& tools, bool parallel,
     KVD_CHECK_OK(rules_.AddRule(names.back(), body));
   }
   KVD_CHECK_OK(rules_.AddRule("call", Joined(names, " | ")));
-  KVD_TRY(const std::string calls, Calls("call", parallel));
+  return Calls("call", parallel);
+}
+
+Status GrammarWriter::Write(const std::vector<ToolRules>& tools, bool parallel,
+                            bool with_reasoning) {
+  KVD_TRY(const std::string calls, AddCalls(tools, parallel));
   std::string before;
   if (with_reasoning) {
     KVD_TRY(before, Reasoning());
   }
   return rules_.AddRule("root", before.empty() ? calls : before + "(" + calls + ")");
+}
+
+Status GrammarWriter::WriteAnswer(const Value& schema, std::string_view schema_path,
+                                  const std::vector<ToolRules>& tools, bool parallel) {
+  auto content = rules_.AddSchema("content", schema);
+  if (!content) return Fail(content.error().code, schema_path, ": ", content.error().message);
+  std::string calls;
+  if (!tools.empty()) {
+    KVD_TRY(calls, AddCalls(tools, parallel));
+  }
+  if (format_ == ToolFormat::kHarmony) {
+    KVD_TRY(const std::string body, HarmonyAnswer(*content, calls));
+    return rules_.AddRule("root", body);
+  }
+  std::string before;
+  if (!options_.reasoning.close.empty()) {
+    KVD_TRY(before, Reasoning());
+  }
+  const std::string body = calls.empty() ? *content : *content + " | " + calls;
+  return rules_.AddRule("root", before + "(" + body + ")");
+}
+
+// The prompt ends with "<|start|>assistant", so the answer begins with a channel. Messages of the
+// channel "analysis" may come first.
+Result<std::string> GrammarWriter::HarmonyAnswer(const std::string& content,
+                                                 const std::string& calls) {
+  KVD_TRY(const std::string rest, Until("<|end|>"));
+  std::string body = "(" + Marker("<|channel|>") + " \"analysis\" " + Marker("<|message|>") + " " +
+                     rest + " " + Marker("<|start|>") + " \"assistant\")* (" +
+                     Marker("<|channel|>") + " \"final\" (\" \"? " + Marker("<|constrain|>") +
+                     "? \"json\")? " + Marker("<|message|>") + " " + content;
+  if (!calls.empty()) {
+    body += " | (\" \" | " + Marker("<|channel|>") + " \"commentary \") (" + calls + ")";
+  }
+  return body + ")";
 }
 
 std::vector<GrammarStart> GrammarWriter::Triggers() const {

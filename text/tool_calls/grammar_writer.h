@@ -26,6 +26,10 @@ class GrammarWriter {
 
   // Adds the rule "root": the calls, after reasoning if `with_reasoning`. Errors: of the schemas.
   Status Write(const std::vector<ToolRules>& tools, bool parallel, bool with_reasoning);
+  // Adds the rule "root": a value of the schema, or calls if there are tools, after reasoning.
+  // Errors: of the schemas, the schema's with its path in front.
+  Status WriteAnswer(const Value& schema, std::string_view schema_path,
+                     const std::vector<ToolRules>& tools, bool parallel);
   Result<std::string> Finish() { return rules_.Finish(); }
 
   // The texts or tokens that begin the calls.
@@ -46,6 +50,9 @@ class GrammarWriter {
   Result<std::string> LooseValue(const Value& schema, const Value& root);
   Status AddLooseRules();
   Result<std::string> Reasoning();
+  Result<std::string> HarmonyAnswer(const std::string& content, const std::string& calls);
+  // Adds the rules of the tools, and returns the body of their calls.
+  Result<std::string> AddCalls(const std::vector<ToolRules>& tools, bool parallel);
   Result<std::string> Calls(const std::string& call, bool parallel);
 
   ToolFormat format_;

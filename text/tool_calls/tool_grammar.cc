@@ -49,6 +49,24 @@ Result<std::vector<ToolRules>> ReadTools(const Value& tools) {
   return read;
 }
 
+// The tools that the model may call.
+Result<std::vector<ToolRules>> ChosenTools(const Value& tools, const ToolChoice& choice) {
+  using Kind = ToolChoice::Kind;
+  KVD_TRY(std::vector<ToolRules> read, ReadTools(tools));
+  if (choice.kind == Kind::kNone) return std::vector<ToolRules>();
+  if (choice.kind == Kind::kFunction) {
+    std::erase_if(read, [&](const ToolRules& tool) { return tool.name != choice.function; });
+    if (read.empty()) {
+      return Fail(Code::kInvalidArgument, "tool_choice.function.name: no tool is named '",
+                  std::string_view(choice.function).substr(0, 64), "'");
+    }
+  }
+  if (read.empty() && choice.kind != Kind::kAuto) {
+    return Fail(Code::kInvalidArgument, "tool_choice: 'required' needs at least one tool");
+  }
+  return read;
+}
+
 }  // namespace
 
 Result<ToolChoice> ParseToolChoice(const Value& choice) {
@@ -76,19 +94,8 @@ Result<ToolChoice> ParseToolChoice(const Value& choice) {
 Result<ToolGrammar> MakeToolGrammar(ToolFormat format, const Value& tools, const ToolChoice& choice,
                                     const ToolGrammarOptions& options) {
   using Kind = ToolChoice::Kind;
-  KVD_TRY(std::vector<ToolRules> read, ReadTools(tools));
-  if (choice.kind == Kind::kNone) return ToolGrammar{};
-  if (choice.kind == Kind::kFunction) {
-    std::erase_if(read, [&](const ToolRules& tool) { return tool.name != choice.function; });
-    if (read.empty()) {
-      return Fail(Code::kInvalidArgument, "tool_choice.function.name: no tool is named '",
-                  std::string_view(choice.function).substr(0, 64), "'");
-    }
-  }
-  if (read.empty()) {
-    if (choice.kind == Kind::kAuto) return ToolGrammar{};
-    return Fail(Code::kInvalidArgument, "tool_choice: 'required' needs at least one tool");
-  }
+  KVD_TRY(const std::vector<ToolRules> read, ChosenTools(tools, choice));
+  if (read.empty()) return ToolGrammar{};
   GrammarWriter writer(format, options);
   const bool is_lazy = choice.kind == Kind::kAuto;
   const bool parallel = options.parallel_calls && choice.kind != Kind::kFunction;
@@ -97,6 +104,20 @@ Result<ToolGrammar> MakeToolGrammar(ToolFormat format, const Value& tools, const
   ToolGrammar grammar{.gbnf = std::move(gbnf), .triggers = {}};
   if (is_lazy) grammar.triggers = writer.Triggers();
   return grammar;
+}
+
+Result<ToolGrammar> MakeAnswerGrammar(ToolFormat format, const Value& schema,
+                                      std::string_view schema_path, const Value& tools,
+                                      const ToolChoice& choice, const ToolGrammarOptions& options) {
+  using Kind = ToolChoice::Kind;
+  if (choice.kind == Kind::kRequired || choice.kind == Kind::kFunction) {
+    return MakeToolGrammar(format, tools, choice, options);
+  }
+  KVD_TRY(const std::vector<ToolRules> read, ChosenTools(tools, choice));
+  GrammarWriter writer(format, options);
+  KVD_CHECK_OK(writer.WriteAnswer(schema, schema_path, read, options.parallel_calls));
+  KVD_TRY(std::string gbnf, writer.Finish());
+  return ToolGrammar{.gbnf = std::move(gbnf), .triggers = {}};
 }
 
 std::vector<std::string> GrammarMarkers(ToolFormat format, const ReasoningTags& reasoning) {

@@ -76,4 +76,12 @@ std::vector<std::string> GrammarMarkers(ToolFormat format, const ReasoningTags& 
 Result<ToolGrammar> MakeToolGrammar(ToolFormat format, const Value& tools, const ToolChoice& choice,
                                     const ToolGrammarOptions& options);
 
+// A grammar of an answer whose content is a JSON value of a schema. Reasoning may come first. With
+// tools and kAuto the answer is such a value, or calls; with kRequired and kFunction it is calls.
+// The grammar is never lazy. Errors: those of MakeToolGrammar; the errors of SchemaGrammarBuilder,
+// with `schema_path` in front ("response_format: #/properties/a: ...").
+Result<ToolGrammar> MakeAnswerGrammar(ToolFormat format, const Value& schema,
+                                      std::string_view schema_path, const Value& tools,
+                                      const ToolChoice& choice, const ToolGrammarOptions& options);
+
 }  // namespace kvd

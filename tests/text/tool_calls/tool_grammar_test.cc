@@ -142,6 +142,52 @@ TEST(ToolGrammarTest, HarmonyThinksBeforeARequiredCall) {
   EXPECT_FALSE(recognizer.Accepts("<|channel|>final<|message|>Hi"));
 }
 
+TEST(ToolGrammarTest, AnAnswerOfASchemaComesAfterTheReasoning) {
+  const Value schema = *ParseJson(R"({"type": "integer"})");
+  const auto recognizer = [&](F format, const ToolGrammarOptions& options, Kind kind) {
+    const auto grammar =
+        MakeAnswerGrammar(format, schema, "format", test::CaseTools(), {kind, {}}, options);
+    EXPECT_TRUE(grammar.has_value()) << grammar.error().message;
+    EXPECT_FALSE(grammar->is_lazy());
+    return test::GbnfRecognizer(grammar->gbnf);
+  };
+  for (const test::CallTexts& row : test::AllCallTexts()) {
+    if (row.format == F::kHarmony) continue;
+    SCOPED_TRACE(NameOf(row.format));
+    ToolGrammarOptions options;
+    EXPECT_TRUE(recognizer(row.format, options, Kind::kNone).Accepts("42"));
+    EXPECT_FALSE(recognizer(row.format, options, Kind::kNone).Accepts(row.one));
+    options.reasoning = {"<think>", "</think>"};
+    const test::GbnfRecognizer both = recognizer(row.format, options, Kind::kAuto);
+    EXPECT_TRUE(both.Accepts("42"));
+    EXPECT_TRUE(both.Accepts(row.one));
+    EXPECT_TRUE(both.Accepts("<think>\nHm.</think>\n\n42"));
+    EXPECT_FALSE(both.Accepts("Hm. 42"));
+    options.starts_in_reasoning = true;
+    EXPECT_TRUE(recognizer(row.format, options, Kind::kNone).Accepts("Hm.</think>\n42"));
+    EXPECT_FALSE(recognizer(row.format, options, Kind::kNone).Accepts("42"));
+    options.starts_in_reasoning = false;
+    const test::GbnfRecognizer required = recognizer(row.format, options, Kind::kRequired);
+    EXPECT_FALSE(required.Accepts("42"));
+    EXPECT_TRUE(required.Accepts(row.one));
+  }
+  const test::GbnfRecognizer harmony = recognizer(F::kHarmony, {}, Kind::kAuto);
+  EXPECT_TRUE(harmony.Accepts("<|channel|>final<|message|>42"));
+  EXPECT_TRUE(
+      harmony.Accepts("<|channel|>analysis<|message|>Hm<|end|><|start|>assistant"
+                      "<|channel|>final <|constrain|>json<|message|>42"));
+  EXPECT_TRUE(harmony.Accepts(" to=functions.stop<|message|>{}"));
+  EXPECT_FALSE(harmony.Accepts("42"));
+}
+
+TEST(ToolGrammarTest, AnErrorOfAnAnswersSchemaNamesTheField) {
+  const Value schema = *ParseJson(R"({"type": "hiccup"})");
+  const auto grammar =
+      MakeAnswerGrammar(F::kJson, schema, "response_format", Value::None(), {Kind::kAuto, {}}, {});
+  ASSERT_FALSE(grammar.has_value());
+  EXPECT_TRUE(grammar.error().message.starts_with("response_format: #")) << grammar.error().message;
+}
+
 TEST(ToolGrammarTest, AChosenFunctionIsTheOnlyOne) {
   for (const test::CallTexts& row : test::AllCallTexts()) {
     if (row.format == F::kHarmony) continue;

@@ -1,0 +1,264 @@
+// The prompt is the text that the template writes, as tokens. Thinking that is switched off is
+// closed in the prompt where the template opens it, or does not know the switch.
+#include "http/answer/chat_plan.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "http/loop/workers.h"
+#include "shm/wire_messages.h"
+
+namespace kvd::http {
+namespace {
+
+// Chats with more values than this are formatted on a worker.
+constexpr std::uint64_t kLoopValuesMax = 2000;
+
+std::string_view TextOf(const Value& message, std::string_view name) {
+  const Value* const text = message.is_dict() ? message.dict().Find(name) : nullptr;
+  return text != nullptr && text->is_string() ? text->view() : std::string_view();
+}
+
+Value With(const Value& message, std::string_view name, Value value) {
+  Dict changed = message.dict();
+  changed.Set(name, std::move(value));
+  return Value::Of(std::move(changed));
+}
+
+bool IsImage(const Value& part) {
+  const std::string_view type = TextOf(part, "type");
+  return type == "image_url" || type == "input_image" || type == "image";
+}
+
+Status RefuseImages(const Value& messages) {
+  if (!messages.is_list()) return {};
+  for (const Value& message : messages.items()) {
+    const Value* const content = message.is_dict() ? message.dict().Find("content") : nullptr;
+    if (content == nullptr || !content->is_list()) continue;
+    if (std::ranges::any_of(content->items(), IsImage)) {
+      return Fail(Code::kUnsupported, "image input is not supported by this model");
+    }
+  }
+  return {};
+}
+
+// The text of a message that is continued: its parts are joined as llama-server joins them.
+Value ContinuedText(const Value& message) {
+  const Value* const content = message.dict().Find("content");
+  if (content == nullptr || !content->is_list()) return message;
+  std::string text;
+  for (const Value& part : content->items()) {
+    if (!text.empty()) text += "\n\n";
+    text += TextOf(part, "text");
+  }
+  return With(message, "content", Value::String(std::move(text)));
+}
+
+bool HasCalls(const Value& message) {
+  const Value* const calls = message.dict().Find("tool_calls");
+  return calls != nullptr && calls->is_list() && !calls->items().empty();
+}
+
+bool IsAssistant(const Value& message) { return TextOf(message, "role") == "assistant"; }
+
+// Decides whether the last message is continued.
+Status SetContinuation(const Settings& settings, bool has_continuation, ChatRequest& chat) {
+  std::vector<Value> messages = chat.messages.items();
+  if (messages.empty() || !IsAssistant(messages.back())) return {};
+  if (!has_continuation) {
+    if (!settings.continues_answers || HasCalls(messages.back())) return {};
+    if (messages.size() > 1 && IsAssistant(messages[messages.size() - 2])) {
+      return Fail(Code::kInvalidArgument,
+                  "messages: two or more messages of the assistant at the end of the list");
+    }
+    chat.continue_final_message = true;
+  }
+  if (!chat.continue_final_message) return {};
+  Value last = ContinuedText(messages.back());
+  messages.pop_back();
+  // A message without text begins the answer where a new turn of the assistant begins.
+  const bool is_empty = !HasCalls(last) && TextOf(last, "content").empty() && !messages.empty();
+  if (is_empty) {
+    chat.continue_final_message = false;
+    chat.add_generation_prompt = true;
+  } else {
+    messages.push_back(std::move(last));
+  }
+  chat.messages = Value::List(std::move(messages));
+  return {};
+}
+
+// Templates other than Harmony's know no role "developer".
+void RenameDevelopers(ToolFormat format, Value& messages) {
+  if (format == ToolFormat::kHarmony) return;
+  std::vector<Value> renamed = messages.items();
+  for (Value& message : renamed) {
+    if (TextOf(message, "role") == "developer") {
+      message = With(message, "role", Value::String("system"));
+    }
+  }
+  messages = Value::List(std::move(renamed));
+}
+
+Status SetVariables(const Settings& settings, ChatRequest& chat) {
+  Dict variables;
+  if (settings.template_variables.is_dict()) variables = settings.template_variables.dict();
+  for (const auto& [key, value] : chat.variables.dict().items()) variables.Set(key, value);
+  if (const Value* const thinking = variables.Find("enable_thinking"); thinking != nullptr) {
+    if (!thinking->is_bool()) {
+      return Fail(Code::kInvalidArgument,
+                  "chat_template_kwargs.enable_thinking: true or false is needed");
+    }
+    chat.enable_thinking = thinking->truth();
+  }
+  chat.variables = Value::Of(std::move(variables));
+  if (!chat.enable_thinking) chat.enable_thinking = settings.thinking;
+  if (!chat.enable_thinking && settings.reasoning_budget == 0) chat.enable_thinking = false;
+  return {};
+}
+
+// A chat without messages, of which some clients ask the tokens, is not refused.
+Status Check(ChatRequest& chat) {
+  if (!chat.messages.is_list() || !chat.messages.items().empty()) return CheckChatRequest(chat);
+  Dict message;
+  message.Set("role", Value::String("user"));
+  ChatRequest other = chat;
+  other.messages = Value::List({Value::Of(std::move(message))});
+  other.continue_final_message = false;
+  KVD_CHECK_OK(CheckChatRequest(other));
+  chat.tools = other.tools;
+  chat.continue_final_message = false;
+  return {};
+}
+
+bool EndsWithTag(std::string_view text, std::string_view tag) {
+  const std::size_t last = text.find_last_not_of(" \n\t\r");
+  return last != std::string_view::npos && text.substr(0, last + 1).ends_with(tag);
+}
+
+// Closes the reasoning that the template has opened, or that it would leave to the model.
+void CloseReasoning(const ChatForm& form, std::string& prompt) {
+  const ReasoningTags& tags = form.reasoning;
+  if (tags.close.empty() || form.tool_format == ToolFormat::kHarmony) return;
+  if (EndsInReasoning(prompt, tags)) {
+    prompt += tags.close;
+    return;
+  }
+  const std::string_view source = form.formatter.source();
+  const bool knows_switch = source.find("thinking") != std::string_view::npos;
+  if (knows_switch || tags.open.empty() || EndsWithTag(prompt, tags.close)) return;
+  prompt += tags.open + tags.close;
+}
+
+Await<Result<std::string>> Format(Tenant& tenant, const ChatForm& form, const ChatRequest& chat) {
+  if (chat.messages.node_count() <= kLoopValuesMax) co_return form.formatter.Format(chat);
+  const auto format = [&form, &chat] { return form.formatter.Format(chat); };
+  co_return co_await tenant.workers().Run(format);
+}
+
+// Brings the input into the form that PlanChat and FormatChat read.
+Status Prepare(const Settings& settings, ChatInput& input) {
+  KVD_CHECK_OK(RefuseImages(input.chat.messages));
+  KVD_CHECK_OK(Check(input.chat));
+  KVD_CHECK_OK(SetContinuation(settings, input.has_continuation, input.chat));
+  return SetVariables(settings, input.chat);
+}
+
+Await<Result<ChatText>> FormatPrepared(Tenant& tenant, ChatRequest& chat) {
+  KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant.session());
+  const bool has_tools = !chat.tools.is_none();
+  KVD_CO_TRY(const std::shared_ptr<const ChatForm> form,
+             co_await tenant.model().Form(*session, chat.chat_template, has_tools));
+  RenameDevelopers(form->tool_format, chat.messages);
+  KVD_CO_TRY(std::string prompt, co_await Format(tenant, *form, chat));
+  const bool thinks = chat.enable_thinking.value_or(true);
+  if (!thinks && !chat.continue_final_message) CloseReasoning(*form, prompt);
+  ChatText text{.prompt = std::move(prompt),
+                .tool_format = form->tool_format,
+                .reasoning = form->reasoning,
+                .markers = form->markers};
+  text.starts_in_reasoning = EndsInReasoning(text.prompt, text.reasoning);
+  co_return text;
+}
+
+// Errors about schemas are errors of the request.
+Result<ToolGrammar> AsRequestError(Result<ToolGrammar> grammar) {
+  if (!grammar && grammar.error().code == Code::kUnsupported) {
+    return Fail(Code::kInvalidArgument, std::move(grammar).error().message);
+  }
+  return grammar;
+}
+
+Result<ToolGrammar> GrammarOf(const ChatInput& input, const ChatText& text) {
+  const bool thinks = input.chat.enable_thinking.value_or(true) || text.starts_in_reasoning;
+  const ToolGrammarOptions options{.parallel_calls = input.parallel_calls,
+                                   .starts_in_reasoning = text.starts_in_reasoning,
+                                   .reasoning = thinks ? text.reasoning : ReasoningTags(),
+                                   .tokens = text.markers};
+  const Value& tools = input.chat.tools;
+  if (input.answer_schema.is_missing()) {
+    return AsRequestError(MakeToolGrammar(text.tool_format, tools, input.tool_choice, options));
+  }
+  return AsRequestError(MakeAnswerGrammar(text.tool_format, input.answer_schema, "response_format",
+                                          tools, input.tool_choice, options));
+}
+
+Await<Result<std::vector<TokenId>>> TokensOf(Tenant& tenant, const std::string& prompt) {
+  KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant.session());
+  const std::uint16_t flags = wire::kFlagParseSpecial;
+  KVD_CO_TRY(std::vector<TokenId> tokens, co_await session->Tokenize(prompt, flags));
+  const std::string bos = tenant.model().bos_text();
+  const bool begins_with_bos = !bos.empty() && prompt.starts_with(bos);
+  if (!begins_with_bos && tenant.model().info().adds_bos != 0) {
+    tokens.insert(tokens.begin(), tenant.model().info().bos_token);
+  }
+  co_return tokens;
+}
+
+}  // namespace
+
+Await<Result<ChatText>> FormatChat(Tenant& tenant, ChatInput input) {
+  KVD_CO_CHECK_OK(Prepare(tenant.model().settings(), input));
+  KVD_CO_TRY(ChatText text, co_await FormatPrepared(tenant, input.chat));
+  co_return text;
+}
+
+Await<Result<ChatPlan>> PlanChat(Tenant& tenant, ChatInput input, AnswerRequest request) {
+  const Settings& settings = tenant.model().settings();
+  KVD_CO_CHECK_OK(Prepare(settings, input));
+  ChatPlan plan;
+  KVD_CO_TRY(plan.text, co_await FormatPrepared(tenant, input.chat));
+  plan.has_tools = !input.chat.tools.is_none() &&
+                   input.tool_choice.kind != ToolChoice::Kind::kNone && settings.parses_answers;
+  if (plan.has_tools && !request.grammar.empty()) {
+    co_return Fail(Code::kInvalidArgument, "grammar: not together with tools");
+  }
+  KVD_CO_TRY(ToolGrammar grammar, GrammarOf(input, plan.text));
+  if (!grammar.gbnf.empty()) {
+    request.grammar = std::move(grammar.gbnf);
+    request.triggers = std::move(grammar.triggers);
+  }
+  plan.reasoning_format = input.reasoning_format;
+  if (plan.reasoning_format == ReasoningFormat::kAuto) {
+    plan.reasoning_format = settings.reasoning_format;
+  }
+  if (plan.reasoning_format == ReasoningFormat::kAuto) {
+    plan.reasoning_format = ReasoningFormat::kDeepseek;
+  }
+  const bool divides = settings.parses_answers && plan.reasoning_format != ReasoningFormat::kNone;
+  plan.parser = {.tools = input.chat.tools,
+                 .parses_calls = plan.has_tools,
+                 .starts_in_reasoning = divides && plan.text.starts_in_reasoning,
+                 .reasoning = divides ? plan.text.reasoning : ReasoningTags(),
+                 .id_seed = 0};
+  request.shows_special = request.shows_special || !plan.text.markers.empty();
+  KVD_CO_TRY(request.prompt, co_await TokensOf(tenant, plan.text.prompt));
+  plan.request = std::move(request);
+  co_return plan;
+}
+
+}  // namespace kvd::http

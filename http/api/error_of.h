@@ -1,0 +1,24 @@
+// Errors as replies: which status and which type of error a kvd::Error becomes.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "http/answer/answer.h"
+#include "http/serve/request.h"
+
+namespace kvd::http {
+
+// The status of an error: 400 for what is wrong with the request, 404, 501 for what kvd does not
+// do, 503 for what may work later, 500 for everything else.
+int StatusOf(const Error& error);
+
+// {"error": {...}}, as the body of a reply or as the data of an event of a stream.
+std::string ErrorBody(const Error& error);
+Reply ReplyOf(const Error& error);
+
+// 400 exceed_context_size_error, with the members n_prompt_tokens and n_ctx.
+std::string TooLongBody(const TooLong& numbers);
+Reply TooLongReply(const TooLong& numbers);
+
+}  // namespace kvd::http
