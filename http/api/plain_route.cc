@@ -10,7 +10,8 @@
 namespace kvd::http {
 namespace {
 
-Await<void> Serve(PlainHandler handler, RouteCall call) {
+// The router owns the handler, and outlives the call.
+Await<void> Serve(const PlainHandler& handler, RouteCall call) {
   Reply reply;
   if (call.gateway.backends().empty()) {
     reply = ErrorReply(503, "Loading model");
@@ -24,7 +25,7 @@ Await<void> Serve(PlainHandler handler, RouteCall call) {
 }  // namespace
 
 void AddPlainRoutes(Gateway& gateway, Router& router, std::string_view method,
-                    std::initializer_list<std::string_view> paths, PlainHandler handler) {
+                    std::initializer_list<std::string_view> paths, const PlainHandler& handler) {
   for (const std::string_view path : paths) {
     router.Add({.method = std::string(method),
                 .pattern = std::string(path),

@@ -1,6 +1,7 @@
 // PlainRoute: a route whose reply is sent whole.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -24,12 +25,12 @@ struct RouteCall {
 };
 
 // The reply; an error becomes the reply of ReplyOf (api/error_of.h).
-using PlainHandler = Await<Result<Reply>> (*)(RouteCall call);
+using PlainHandler = std::function<Await<Result<Reply>>(RouteCall call)>;
 
 // Adds a route for each of the paths. While the gateway has no daemon yet, the routes answer 503,
 // "Loading model".
 void AddPlainRoutes(Gateway& gateway, Router& router, std::string_view method,
-                    std::initializer_list<std::string_view> paths, PlainHandler handler);
+                    std::initializer_list<std::string_view> paths, const PlainHandler& handler);
 
 // The body of the request (ParseBody).
 enum class EmptyBody : bool { kIsRefused, kIsObject };

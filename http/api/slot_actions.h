@@ -1,0 +1,43 @@
+// Saving, restoring and erasing a slot. Files are llama.cpp's sequence files, as llama-server
+// writes them for its slots, so that either server restores what the other one has saved.
+//
+// The slot is leased by the caller. A restore that fails leaves the slot as it was.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+#include "http/answer/slots.h"
+#include "http/answer/tenant.h"
+#include "http/loop/await.h"
+#include "http/loop/signal.h"
+
+namespace kvd::http {
+
+// A session does one import at a time, so imports take turns.
+struct ImportTurn {
+  explicit ImportTurn(Loop& loop) : ended(loop) {}
+  bool is_taken = false;
+  Signal ended;
+};
+
+struct SlotFileInfo {
+  std::uint64_t token_count = 0;
+  std::uint64_t file_bytes = 0;
+  std::chrono::nanoseconds time{0};
+};
+
+// Saves the tokens that llama-server would have computed: the last token of an answer is not among
+// them. Errors: kInvalidArgument: the slot has no tokens; those of the session and of the file.
+// REQUIRES, for both: IsSlotFileName(name).
+Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease, std::string name);
+// Errors: kInvalidArgument: the file is missing, damaged, of another model, or does not fit into a
+// slot; those of the session.
+Await<Result<SlotFileInfo>> RestoreSlot(Tenant& tenant, const SlotLease& lease, std::string name,
+                                        ImportTurn& turn);
+// Returns the number of tokens that the slot had.
+Await<Result<std::uint64_t>> EraseSlot(Tenant& tenant, const SlotLease& lease);
+
+}  // namespace kvd::http
