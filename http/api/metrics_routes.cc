@@ -1,0 +1,60 @@
+#include "http/api/metrics_routes.h"
+
+#include <ctime>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "http/api/metrics_text.h"
+#include "http/api/plain_route.h"
+
+namespace kvd::http {
+namespace {
+
+constexpr char kNoMetrics[] =
+    "This server does not support metrics endpoint. Start it with `--metrics`";
+
+struct Scrapes {
+  std::time_t started_unix_s = 0;
+  Metrics last;  // of the last GET /metrics
+};
+
+// The answers are counted together for all tenants, as one operator sees them.
+Await<Result<Reply>> ShowMetrics(RouteCall call, Scrapes& scrapes) {
+  if (!call.gateway.settings().serves_metrics) co_return Fail(Code::kUnsupported, kNoMetrics);
+  std::vector<DaemonCounts> daemons;
+  for (const auto& backend : call.gateway.backends()) {
+    KVD_CO_TRY(Tenant* const tenant, call.gateway.Find(call.request.tenant, backend->model->id()));
+    const auto session = tenant->session();
+    if (!session) continue;  // a daemon that is gone reports nothing
+    const auto info = co_await (*session)->Info();
+    if (info) daemons.push_back({.model = backend->model->id(), .info = *info});
+  }
+  GatewayCounts counts;
+  for (const auto& backend : call.gateway.backends()) {
+    Add(backend->metrics, counts.metrics);
+    for (const auto& [name, tenant] : backend->tenants) {
+      counts.busy += tenant->slots().busy_count();
+      counts.waiting += tenant->slots().waiting_count();
+    }
+  }
+  const RecentRates rates = RatesBetween(scrapes.last, counts.metrics);
+  scrapes.last = counts.metrics;
+  Reply reply;
+  reply.content_type = "text/plain; version=0.0.4";
+  reply.headers.push_back({"Process-Start-Time-Unix", std::to_string(scrapes.started_unix_s)});
+  reply.body = MetricsText(counts, rates, daemons);
+  co_return reply;
+}
+
+}  // namespace
+
+void AddMetricsRoutes(Gateway& gateway, Router& router) {
+  const auto scrapes = std::make_shared<Scrapes>();
+  scrapes->started_unix_s = std::time(nullptr);
+  AddPlainRoutes(gateway, router, "GET", {"/metrics"},
+                 [scrapes](RouteCall call) { return ShowMetrics(call, *scrapes); });
+}
+
+}  // namespace kvd::http

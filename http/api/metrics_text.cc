@@ -1,0 +1,170 @@
+#include "http/api/metrics_text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <string_view>
+
+namespace kvd::http {
+namespace {
+
+void AppendNumber(double number, std::string& text) {
+  char digits[40];
+  text.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+}
+
+void AppendHead(std::string_view name, std::string_view help, std::string_view type,
+                std::string& text) {
+  text.append("# HELP ").append(name).append(" ").append(help).append("\n");
+  text.append("# TYPE ").append(name).append(" ").append(type).append("\n");
+}
+
+struct Series {
+  std::string_view name;
+  std::string_view help;
+  double value = 0;
+};
+
+void AppendSeries(std::string_view type, const std::vector<Series>& all, std::string& text) {
+  for (const Series& series : all) {
+    AppendHead(series.name, series.help, type, text);
+    text.append(series.name).append(" ");
+    AppendNumber(series.value, text);
+    text += '\n';
+  }
+}
+
+double Seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+double Number(std::uint64_t number) { return static_cast<double>(number); }
+
+// The value of a label, with the escapes of the format.
+std::string LabelText(std::string_view value) {
+  std::string text;
+  for (const char c : value) {
+    if (c == '\\' || c == '"') text += '\\';
+    text += c == '\n' ? ' ' : c;
+  }
+  return text;
+}
+
+struct DaemonSeries {
+  std::string_view name;
+  std::string_view help;
+  std::string_view type;
+  double (*value)(const wire::InfoReply& info);
+};
+
+double ReusedTokens(const wire::InfoReply& info) {
+  double sum = 0;
+  for (const std::uint64_t tokens : info.prefix_tokens_reused) sum += Number(tokens);
+  return sum;
+}
+
+constexpr DaemonSeries kDaemonSeries[] = {
+    {"kvd:pool_cells", "Cells of the daemon's pool", "gauge",
+     [](const wire::InfoReply& info) { return Number(info.pool_cells); }},
+    {"kvd:free_cells", "Cells in free blocks", "gauge",
+     [](const wire::InfoReply& info) { return Number(info.free_cells); }},
+    {"kvd:reclaimable_cells", "Cells of retained prefixes, which give way to new prompts", "gauge",
+     [](const wire::InfoReply& info) { return Number(info.reclaimable_cells); }},
+    {"kvd:live_sequences", "Sequences of all sessions", "gauge",
+     [](const wire::InfoReply& info) { return Number(info.sequences_live); }},
+    {"kvd:retained_sequences", "Retained sequences that may be evicted", "gauge",
+     [](const wire::InfoReply& info) { return Number(info.sequences_retained); }},
+    {"kvd:sessions", "Sessions of the daemon", "gauge",
+     [](const wire::InfoReply& info) { return Number(info.sessions); }},
+    {"kvd:steps_total", "Steps since the daemon's start", "counter",
+     [](const wire::InfoReply& info) { return Number(info.steps); }},
+    {"kvd:tokens_computed_total", "Tokens computed since the daemon's start", "counter",
+     [](const wire::InfoReply& info) { return Number(info.tokens_computed); }},
+    {"kvd:tokens_sampled_total", "Tokens sampled since the daemon's start", "counter",
+     [](const wire::InfoReply& info) { return Number(info.tokens_sampled); }},
+    {"kvd:prefix_prompts_total", "Prompts that could share a prefix", "counter",
+     [](const wire::InfoReply& info) { return Number(info.prefix_prompts); }},
+    {"kvd:prefix_hits_total", "Prompts that shared a prefix", "counter",
+     [](const wire::InfoReply& info) { return Number(info.prefix_hits); }},
+    {"kvd:prefix_tokens_reused_total", "Prompt tokens taken from shared prefixes", "counter",
+     ReusedTokens},
+    {"kvd:prefix_evictions_total", "Retained sequences evicted", "counter",
+     [](const wire::InfoReply& info) { return Number(info.prefix_evictions); }},
+};
+
+double Rate(std::uint64_t tokens_before, std::uint64_t tokens_now,
+            std::chrono::nanoseconds time_before, std::chrono::nanoseconds time_now) {
+  const double seconds = Seconds(time_now - time_before);
+  return seconds > 0 ? Number(tokens_now - tokens_before) / seconds : 0;
+}
+
+}  // namespace
+
+void Add(const Metrics& metrics, Metrics& sum) {
+  sum.prompt_tokens_computed += metrics.prompt_tokens_computed;
+  sum.prompt_tokens_cached += metrics.prompt_tokens_cached;
+  sum.prompt_time += metrics.prompt_time;
+  sum.predicted_tokens += metrics.predicted_tokens;
+  sum.predict_time += metrics.predict_time;
+  sum.pieces += metrics.pieces;
+  sum.busy_at_pieces += metrics.busy_at_pieces;
+  sum.tokens_max = std::max(sum.tokens_max, metrics.tokens_max);
+}
+
+RecentRates RatesBetween(const Metrics& before, const Metrics& now) {
+  return {.prompt_tokens_per_s = Rate(before.prompt_tokens_computed, now.prompt_tokens_computed,
+                                      before.prompt_time, now.prompt_time),
+          .predicted_tokens_per_s = Rate(before.predicted_tokens, now.predicted_tokens,
+                                         before.predict_time, now.predict_time)};
+}
+
+std::string MetricsText(const GatewayCounts& counts, const RecentRates& rates,
+                        const std::vector<DaemonCounts>& daemons) {
+  const Metrics& metrics = counts.metrics;
+  std::string text;
+  AppendSeries(
+      "counter",
+      {{"llamacpp:prompt_tokens_total",
+        "Number of prompt tokens processed, excluding cached tokens",
+        Number(metrics.prompt_tokens_computed)},
+       {"llamacpp:prompt_tokens_cached_total", "Number of prompt tokens reused from the cache",
+        Number(metrics.prompt_tokens_cached)},
+       {"llamacpp:prompt_seconds_total", "Total time spent processing prompts",
+        Seconds(metrics.prompt_time)},
+       {"llamacpp:tokens_predicted_total", "Number of generation tokens processed",
+        Number(metrics.predicted_tokens)},
+       {"llamacpp:tokens_predicted_seconds_total", "Total time spent generating tokens",
+        Seconds(metrics.predict_time)},
+       {"llamacpp:n_decode_total", "Total number of answers to steps of the daemon",
+        Number(metrics.pieces)},
+       {"llamacpp:n_tokens_max", "Largest observed sequence length (prompt + generation)",
+        Number(metrics.tokens_max)},
+       {"llamacpp:spec_decode_num_draft_tokens_total", "Speculative: not supported by kvd", 0},
+       {"llamacpp:spec_decode_num_accepted_tokens_total", "Speculative: not supported by kvd", 0},
+       {"llamacpp:spec_decode_num_drafts_total", "Speculative: not supported by kvd", 0}},
+      text);
+  const double busy_per_piece =
+      Number(metrics.busy_at_pieces) / std::max(Number(metrics.pieces), 1.0);
+  AppendSeries(
+      "gauge",
+      {{"llamacpp:prompt_tokens_seconds", "Average prompt throughput in tokens/s",
+        rates.prompt_tokens_per_s},
+       {"llamacpp:predicted_tokens_seconds", "Average generation throughput in tokens/s",
+        rates.predicted_tokens_per_s},
+       {"llamacpp:requests_processing", "Number of requests processing", Number(counts.busy)},
+       {"llamacpp:requests_deferred", "Number of requests deferred", Number(counts.waiting)},
+       {"llamacpp:n_busy_slots_per_decode", "Average number of busy slots per answer to a step",
+        busy_per_piece}},
+      text);
+  for (const DaemonSeries& series : kDaemonSeries) {
+    if (daemons.empty()) break;
+    AppendHead(series.name, series.help, series.type, text);
+    for (const DaemonCounts& daemon : daemons) {
+      text.append(series.name).append("{model=\"").append(LabelText(daemon.model)).append("\"} ");
+      AppendNumber(series.value(daemon.info), text);
+      text += '\n';
+    }
+  }
+  return text;
+}
+
+}  // namespace kvd::http

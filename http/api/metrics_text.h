@@ -1,0 +1,39 @@
+// The text of GET /metrics, in Prometheus' format 0.0.4: llama-server's names, then kvd's own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "http/answer/metrics.h"
+#include "shm/verb_table.h"
+
+namespace kvd::http {
+
+// The counters of all daemons of the gateway, together, and what it does now.
+struct GatewayCounts {
+  Metrics metrics;
+  std::uint64_t busy = 0;     // answers in slots
+  std::uint64_t waiting = 0;  // requests that wait for a slot
+};
+
+void Add(const Metrics& metrics, Metrics& sum);
+
+// Averages over the time between two calls of GET /metrics.
+struct RecentRates {
+  double prompt_tokens_per_s = 0;
+  double predicted_tokens_per_s = 0;
+};
+// The rates of what `now` has more than `before`; 0: nothing.
+RecentRates RatesBetween(const Metrics& before, const Metrics& now);
+
+// What a daemon reports about itself.
+struct DaemonCounts {
+  std::string model;
+  wire::InfoReply info{};
+};
+
+std::string MetricsText(const GatewayCounts& counts, const RecentRates& rates,
+                        const std::vector<DaemonCounts>& daemons);
+
+}  // namespace kvd::http
