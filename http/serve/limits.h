@@ -38,7 +38,7 @@ struct ServeLimits {
   std::chrono::milliseconds idle_time{75'000};   // between two requests; then close
   std::chrono::milliseconds write_time{30'000};  // without a byte that the client takes; then close
   // After the last reply, for the client to read it and to close the connection.
-  std::chrono::milliseconds linger_time{2'000};
+  std::chrono::milliseconds linger_time{5'000};
   // Between two attempts to accept when the process is out of descriptors or memory.
   std::chrono::milliseconds accept_pause{50};
 };

@@ -98,9 +98,7 @@ class RequestParser::Impl final : public beast::http::basic_parser<true> {
 
 std::expected<std::size_t, RequestError> RequestParser::Impl::Put(std::string_view bytes) {
   std::string_view rest = bytes;
-  // RFC 9112, section 2.2: empty lines before the request line are ignored.
-  while (!has_request_line_ && rest.starts_with("\r\n")) rest.remove_prefix(2);
-  while (!is_done() && !rest.empty() && rest != "\r") {
+  while (!is_done() && !rest.empty()) {
     const bool had_head = has_head;
     ErrorCode code;
     const std::size_t taken = put(boost::asio::const_buffer(rest.data(), rest.size()), code);
@@ -143,8 +141,10 @@ void RequestParser::Impl::on_request_impl(beast::http::verb, StringView method, 
   has_request_line_ = true;
   header_bytes_ = method.size() + target.size() + 12;
   if (target.size() > limits_.target_bytes_max) {
-    return Refuse(414, Concat("the target has ", target.size(), " bytes, ",
-                              limits_.target_bytes_max, " are allowed"), code);
+    return Refuse(414,
+                  Concat("the target has ", target.size(), " bytes, ", limits_.target_bytes_max,
+                         " are allowed"),
+                  code);
   }
   request.method = std::string(method);
   target_ = std::string(target);
@@ -248,6 +248,12 @@ std::size_t RequestParser::Impl::TakeBody(StringView bytes) {
   body_bytes += bytes.size();
   if (!drops_body) request.body.append(bytes.data(), bytes.size());
   return bytes.size();
+}
+
+std::size_t EmptyLineBytes(std::string_view bytes) {
+  std::size_t byte_count = 0;
+  while (bytes.substr(byte_count).starts_with("\r\n")) byte_count += 2;
+  return byte_count;
 }
 
 RequestParser::RequestParser(const ServeLimits& limits) : impl_(std::make_unique<Impl>(limits)) {}

@@ -22,9 +22,13 @@ struct RequestError {
   std::string message;
 };
 
+// Returns the bytes of the empty lines at the start, which RFC 9112, section 2.2, lets a server skip
+// before a request. A lone "\r" at the end may be the start of another one.
+std::size_t EmptyLineBytes(std::string_view bytes);
+
 class RequestParser {
  public:
-  // The limits must outlive the parser.
+  // The limits must outlive the parser. The first bytes of the first Put are not an empty line.
   explicit RequestParser(const ServeLimits& limits);
   ~RequestParser();
   RequestParser(RequestParser&&) noexcept;

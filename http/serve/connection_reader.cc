@@ -1,0 +1,216 @@
+// The reader of a connection: reads bytes, parses requests, checks their heads and fills the queue.
+//
+// The reader runs until the stream ends. After the last request it drops what it reads, so it still
+// notices the end.
+#include <span>
+#include <utility>
+
+#include "http/serve/connection.h"
+#include "http/serve/error_reply.h"
+
+namespace kvd::http {
+namespace {
+
+constexpr std::size_t kReadBytes = 4u << 10;
+constexpr std::size_t kReadBodyBytes = 64u << 10;
+// A reader that waits for a handler does not read, so it looks for a hang-up at this interval.
+constexpr std::chrono::milliseconds kHangUpInterval{100};
+
+void AppendMethod(std::string_view method, std::string& methods) {
+  if (!methods.empty()) methods += ", ";
+  methods += method;
+}
+
+}  // namespace
+
+Await<void> Connection::ReadRequests() {
+  bool has_ended_well = false;
+  try {
+    while (true) {
+      if (!takes_no_more_) co_await ParseBuffer();
+      SetReadDeadline();
+      const std::optional<std::size_t> byte_count = co_await ReadMore();
+      has_ended_well = byte_count.has_value();
+      if (!byte_count || *byte_count == 0) break;
+    }
+  } catch (...) {
+    // Out of memory: the connection ends, the other connections are unharmed.
+    has_ended_well = false;
+  }
+  takes_no_more_ = true;
+  has_reader_ = false;
+  if (!has_ended_well && !is_lingering_) Break();
+  if (!is_lingering_) BecomeGone();
+  arrived_.Notify();
+}
+
+Await<std::optional<std::size_t>> Connection::ReadMore() {
+  if (is_broken_ || (is_lingering_ && !stream_->is_readable_after_shutdown())) {
+    co_return std::nullopt;
+  }
+  buffer_.erase(0, parsed_bytes_);
+  parsed_bytes_ = 0;
+  if (takes_no_more_) buffer_.clear();
+  const std::size_t kept_bytes = buffer_.size();
+  const bool is_body = parser_ && parser_->is_header_done();
+  if (kept_bytes == 0 && buffer_.capacity() > 2 * kReadBytes && !is_body) buffer_.shrink_to_fit();
+  buffer_.resize(kept_bytes + (is_body ? kReadBodyBytes : kReadBytes));
+  const std::span<char> free_part = std::span(buffer_).subspan(kept_bytes);
+  const std::optional<std::size_t> byte_count = co_await stream_->ReadSome(free_part);
+  buffer_.resize(kept_bytes + byte_count.value_or(0));
+  co_return byte_count;
+}
+
+Await<void> Connection::ParseBuffer() {
+  while (!takes_no_more_) {
+    if (!parser_) {
+      parsed_bytes_ += EmptyLineBytes(unparsed());
+      if (unparsed().empty() || unparsed() == "\r") co_return;
+      const bool has_room = co_await WaitUntilAhead(site_->limits.waiting_requests_max - 1, false);
+      if (!has_room || takes_no_more_) co_return;
+      parser_.emplace(site_->limits);
+      began_at_ = std::chrono::steady_clock::now();
+    }
+    const bool had_head = parser_->is_header_done();
+    std::expected<std::size_t, RequestError> taken = parser_->Put(unparsed());
+    if (!taken) co_return EnqueueError(std::move(taken.error()));
+    parsed_bytes_ += *taken;
+    const bool has_new_head = parser_->is_header_done() && !had_head;
+    if (has_new_head) {
+      began_at_ = std::chrono::steady_clock::now();
+      const bool goes_ahead = co_await AdmitHead();
+      if (!goes_ahead || takes_no_more_) co_return;
+    }
+    if (next_ && !next_->reply && !next_->body_share.GrowTo(parser_->body_bytes())) {
+      co_return EnqueueError(RequestError{503, "the server holds too many request bodies"});
+    }
+    if (parser_->is_done()) {
+      Enqueue(parser_->keeps_connection());
+    } else if (unparsed().empty() || (*taken == 0 && !has_new_head)) {
+      co_return;
+    }
+  }
+}
+
+Await<bool> Connection::AdmitHead() {
+  Request& request = parser_->request();
+  next_.emplace(Incoming{.request = {}, .body_share = BodyShare(site_)});
+  next_->is_head = request.method == "HEAD";
+  next_->is_http_1_0 = parser_->is_http_1_0();
+  std::swap(next_->request, request);
+  Admit(*next_);
+  if (next_->is_head) next_->request.method = "GET";
+  if (next_->reply) parser_->DropBody();
+  if (!parser_->expects_continue() || parser_->is_done() || !unparsed().empty()) co_return true;
+  if (next_->reply) {
+    // The client has not begun to send the body, and need not do so.
+    Enqueue(false);
+    co_return false;
+  }
+  co_return co_await SendContinue();
+}
+
+// Decides which handler serves the request, or which reply it gets instead.
+void Connection::Admit(Incoming& incoming) {
+  Request& request = incoming.request;
+  if (request.method == "OPTIONS") {
+    incoming.reply = Access::OptionsReply();
+    return;
+  }
+  Router::Match match = site_->router.Find(request.method, request.path);
+  incoming.reply =
+      site_->access.Refuse(request, match.route ? match.route->access : RouteAccess::kKey);
+  if (incoming.reply) return;
+  if (match.route != nullptr) {
+    incoming.route = match.route;
+    incoming.parts = std::move(match.parts);
+  } else if (match.methods.empty()) {
+    incoming.reply = ErrorReply(404, "File Not Found");
+  } else {
+    std::string methods;
+    for (const std::string& method : match.methods) {
+      AppendMethod(method, methods);
+      if (method == "GET") AppendMethod("HEAD", methods);
+    }
+    AppendMethod("OPTIONS", methods);
+    incoming.reply = ErrorReply(405, "this path has other methods only: " + methods);
+    incoming.reply->headers.push_back(Header{"Allow", std::move(methods)});
+  }
+}
+
+Await<bool> Connection::SendContinue() {
+  const bool is_first = co_await WaitUntilAhead(0, true);
+  if (!is_first) co_return false;
+  const bool is_written = co_await Write("HTTP/1.1 100 Continue\r\n\r\n");
+  began_at_ = std::chrono::steady_clock::now();
+  co_return is_written;
+}
+
+std::size_t Connection::RequestsAhead(bool with_answer) const {
+  return queue_.size() + (with_answer && is_answering_ ? 1 : 0);
+}
+
+Await<bool> Connection::WaitUntilAhead(std::size_t request_count, bool with_answer) {
+  is_waiting_ = true;
+  SetReadDeadline();
+  while (!takes_no_more_ && RequestsAhead(with_answer) > request_count) {
+    const bool is_woken = co_await taken_.WaitFor(kHangUpInterval);
+    if (!is_woken && stream_->HasHungUp()) BecomeGone();
+  }
+  is_waiting_ = false;
+  co_return !takes_no_more_;
+}
+
+void Connection::Enqueue(bool keeps_connection) {
+  next_->request.body = std::move(parser_->request().body);
+  next_->keeps_connection = keeps_connection;
+  if (!keeps_connection) takes_no_more_ = true;
+  queue_.push_back(std::move(*next_));
+  next_.reset();
+  parser_.reset();
+  arrived_.Notify();
+}
+
+void Connection::EnqueueError(RequestError error) {
+  if (!next_) {
+    next_.emplace(Incoming{.request = {}, .body_share = BodyShare(site_)});
+    next_->is_head = parser_->request().method == "HEAD";
+  }
+  next_->reply = ErrorReply(error.status, error.message);
+  parser_->DropBody();
+  Enqueue(false);
+}
+
+void Connection::SetReadDeadline() {
+  const ServeLimits& limits = site_->limits;
+  const TimePoint now = std::chrono::steady_clock::now();
+  if (is_broken_ || is_lingering_) return;
+  if (takes_no_more_ || is_waiting_) {
+    read_deadline_.Clear();
+  } else if (parser_ && !parser_->is_header_done()) {
+    read_deadline_.Set(began_at_ + limits.header_time);
+  } else if (parser_) {
+    const std::chrono::seconds further(parser_->body_bytes() / limits.body_bytes_per_second_min);
+    read_deadline_.Set(began_at_ + limits.body_time + further);
+  } else if (is_answering_ || !queue_.empty()) {
+    read_deadline_.Clear();
+  } else {
+    read_deadline_.Set(now + limits.idle_time);
+  }
+}
+
+void Connection::OnReadDeadline() {
+  if (is_lingering_ || !has_reader_) {
+    Break();  // the client does not close its side, or the handshake takes too long
+  } else if (!parser_) {
+    CloseSoon();
+  } else {
+    try {
+      EnqueueError(parser_->SlownessError());
+    } catch (...) {
+      Break();  // out of memory
+    }
+  }
+}
+
+}  // namespace kvd::http

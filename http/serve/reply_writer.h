@@ -1,0 +1,45 @@
+// ReplyWriter: the Responder of a client's connection. It writes one reply.
+//
+// The connection owns it while the handler runs. A stream is in chunks; for HTTP/1.0 it ends with
+// the connection. A reply to HEAD has the headers of the reply to GET; Begin then returns false,
+// because the handler need not compute a body.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "http/serve/reply_head.h"
+#include "http/serve/responder.h"
+
+namespace kvd::http {
+
+class Connection;
+
+class ReplyWriter final : public Responder {
+ public:
+  // `form` is that of a whole reply. The connection must outlive the writer.
+  ReplyWriter(Connection& connection, HeadForm form, bool is_for_head);
+
+  Await<bool> Send(Reply reply) override;
+  Await<bool> Begin(Reply head) override;
+  Await<bool> Write(std::string bytes) override;
+  Await<bool> End() override;
+  bool is_gone() const override;
+  void OnGone(std::function<void()> call) override;
+
+  // Completes the reply after the handler has returned: 500 if it has sent nothing, an aborted
+  // connection if a stream lacks its end. `has_failed`: the handler has thrown an exception.
+  Await<void> Finish(bool has_failed);
+  // Returns whether another reply can follow on the connection.
+  bool keeps_connection() const { return state_ == State::kEnded && form_.keeps_connection; }
+
+ private:
+  enum class State : unsigned char { kNothing, kStreaming, kEnded };
+
+  Connection& connection_;
+  HeadForm form_;
+  const bool is_for_head_;
+  State state_ = State::kNothing;
+};
+
+}  // namespace kvd::http
