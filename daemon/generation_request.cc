@@ -21,7 +21,8 @@ SamplerOptions SamplerOf(const wire::GenerateRequest& generate) {
                          .seed = params.seed,
                          .logprob_count = params.logprob_count,
                          .ignore_eos = (params.flags & wire::kIgnoreEos) != 0,
-                         .biases = generate.biases};
+                         .biases = generate.biases,
+                         .llama_draws = (params.flags & wire::kLlamaDraws) != 0};
   if ((params.flags & wire::kOwnBreakers) != 0) options.breakers = generate.breakers;
   return options;
 }
@@ -43,9 +44,10 @@ void TakeSampler(const SamplerOptions& options, wire::GenerateRequest* generate)
   wire::GenerateParams& params = generate->params;
   params.sampling = options.sampling;
   params.seed = options.seed;
-  params.flags &= ~std::uint32_t{wire::kIgnoreEos | wire::kOwnBreakers};
+  params.flags &= ~std::uint32_t{wire::kIgnoreEos | wire::kOwnBreakers | wire::kLlamaDraws};
   if (options.ignore_eos) params.flags |= wire::kIgnoreEos;
   if (options.breakers) params.flags |= wire::kOwnBreakers;
+  if (options.llama_draws) params.flags |= wire::kLlamaDraws;
   generate->biases = options.biases;
   params.bias_count = static_cast<std::uint32_t>(options.biases.size());
   generate->breakers = options.breakers.value_or(std::vector<std::string>());
@@ -59,10 +61,7 @@ Result<std::unique_ptr<GenerationRequest>> GenerationRequest::Create(
     std::optional<GenerationResumption> resumption) {
   KVD_TRY(Sampler sampler,
           Sampler::Create(SamplerOf(generate), vocab_size, vocabulary.end_of_generation()));
-  if (state.progress) {
-    sampler.SkipDraws(state.progress->draw_count);
-    sampler.SetAdaptation(state.progress->adaptation, state.progress->adaptation_before);
-  }
+  if (state.progress) sampler.SetProgress(*state.progress);
   for (const TokenId token : history) sampler.Accept(token);
   for (const TokenId token : generate.tokens) sampler.Accept(token);
   if (!generate.stops.empty() && vocabulary.kind() == Vocabulary::Kind::kNone) {
@@ -353,10 +352,11 @@ void GenerationRequest::BeginRun(TokenId token) {
 }
 
 // Log-probabilities belong to drawn tokens, and a stop text ends the answer at the token that
-// completes it, so with either of them every token is drawn.
+// completes it, so with either of them every token is drawn. llama.cpp draws every token.
 void GenerationRequest::AddForced() {
   if (!grammar_) return;
-  const bool draws_all = params_.logprob_count > 0 || params_.stop_count > 0;
+  const bool draws_all =
+      params_.logprob_count > 0 || params_.stop_count > 0 || sampler_.options().llama_draws;
   std::size_t tokens_max = draws_all ? 0 : AnswerGrammar::kForcedTokensMax;
   if (params_.predict_max > 0) {
     tokens_max = std::min<std::size_t>(

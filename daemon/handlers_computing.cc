@@ -62,18 +62,39 @@ Result<DecodeResumption> ResumeDecode(const wire::Submission& submission, wire::
   return DecodeResumption{.done = kept, .lost = progress.done - kept};
 }
 
-// Sets the adaptation after the tokens that an earlier attempt has committed, from the record of
-// its last commit. `cells`: the cells up to the last token that is still there; the attempt may
-// have removed one token to compute it again.
-void SetAdaptation(const layout::SamplerRecord& record, std::uint64_t cells,
+// Sets the adaptation after the `predicted` tokens that an earlier attempt has committed, from the
+// record of its last commit. `cells`: the cells up to the last token that is still there; the
+// attempt may have removed tokens to compute them again.
+void SetAdaptation(const layout::SamplerRecord& record, std::uint64_t cells, std::size_t predicted,
                    GenerationState* state) {
-  if (!ValidateAdaptation(record.adaptation) || !ValidateAdaptation(record.adaptation_before)) {
+  const SamplerProgress recorded = ProgressOf(record);
+  if (!ValidateAdaptation(recorded.adaptation) || !ValidateAdaptation(recorded.adaptation_before)) {
     return;
   }
+  const std::uint64_t removed = record.cell_count > cells ? record.cell_count - cells : 0;
   if (!state->progress) state->progress.emplace();
-  state->progress->adaptation =
-      record.cell_count > cells ? record.adaptation_before : record.adaptation;
-  state->progress->adaptation_before = record.adaptation_before;
+  state->progress->adaptation = removed > 0 ? recorded.adaptation_before : recorded.adaptation;
+  state->progress->adaptation_before = recorded.adaptation_before;
+  if ((record.flags & layout::kSamplerLlamaDraws) == 0 || !ValidateLlamaDraws(recorded)) return;
+  // The record has the draws of the last removed token; the others count as one draw each. The
+  // request counts one draw for each predicted token when it reads the token again, so the count
+  // begins that much lower, also below 0 (modulo 2^64).
+  state->progress->draw_count = recorded.draw_count - predicted;
+  state->progress->xtc_draw_count = recorded.xtc_draw_count;
+  if (removed == 0) return;
+  state->progress->draw_count -= recorded.draw_last + (removed - 1);
+  state->progress->xtc_draw_count -= recorded.xtc_draw_last;
+}
+
+// Returns whether the draw of a token changes the sampler by more than one draw, so that a token
+// that is not committed yet needs its row again.
+bool NeedsLastRow(const wire::GenerateRequest& generate) {
+  const SamplingParams& sampling = generate.params.sampling;
+  if (Adapts(sampling)) return true;
+  if ((generate.params.flags & wire::kLlamaDraws) == 0) return false;
+  return generate.params.grammar_bytes != 0 || sampling.mirostat != 0 ||
+         (Applies(sampling, SamplerKind::kXtc) && sampling.xtc_probability > 0) ||
+         Applies(sampling, SamplerKind::kAdaptiveP);
 }
 
 // Returns the point from which a retried generation resumes, or nullopt if the generation starts
@@ -278,8 +299,11 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
     state.progress = kept->progress;
     state.progress->draw_count -= own;
   }
-  if (has_drawn) SetAdaptation(info.sampler, own_first + progress.predicted.size(), &state);
-  if (resumption && resumption->is_last_drawn && Adapts(generate.params.sampling)) {
+  if (has_drawn) {
+    const std::size_t predicted = progress.predicted.size();
+    SetAdaptation(info.sampler, own_first + predicted, predicted, &state);
+  }
+  if (resumption && resumption->is_last_drawn && NeedsLastRow(generate)) {
     // The recorded adaptation is that before the last token. Without the token's row, the sampler
     // does not adapt to the token.
     if (!PrepareContinue(call, info, &state)) {

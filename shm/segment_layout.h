@@ -204,7 +204,14 @@ enum SamplerFlags : std::uint32_t {
   kSamplerBiased = 1u << 2,  // the sampler had token biases, which are not stored
   // DRY had other breakers than the default ones; they are not stored.
   kSamplerOwnBreakers = 1u << 3,
+  // The sampler draws as llama.cpp does. The next two flags are numbers of 2 bits: how many of the
+  // draw_count, and of the xtc_draw_count, the last token has taken.
+  kSamplerLlamaDraws = 1u << 4,
+  kSamplerDrawLast = 3u << 5,
+  kSamplerXtcDrawLast = 3u << 7,
 };
+inline constexpr std::uint32_t kSamplerDrawLastShift = 5;
+inline constexpr std::uint32_t kSamplerXtcDrawLastShift = 7;
 
 // The sampler that drew a sequence's last tokens. A later generation can resume with the sampler
 // that a SamplerRecord describes.
@@ -221,8 +228,8 @@ struct SamplerRecord {
   // Number of the sequence's cells before the first token that the grammar read; 0 without a
   // grammar. At most the sequence's cell count.
   std::uint32_t grammar_begin;
-  std::uint32_t reserved;
-  std::uint64_t grammar_hash;  // wire::GenerateRequest::grammar_hash of the last draw; 0: none
+  std::uint32_t xtc_draw_count;  // draws of XTC with kSamplerLlamaDraws; otherwise 0
+  std::uint64_t grammar_hash;    // wire::GenerateRequest::grammar_hash of the last draw; 0: none
 };
 static_assert(sizeof(SamplerRecord) == 168 && offsetof(SamplerRecord, sampling) == 16 &&
               offsetof(SamplerRecord, adaptation) == 120);

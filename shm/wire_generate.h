@@ -20,13 +20,16 @@ enum GenerateFlags : std::uint32_t {
   // compute the last token again.
   kContinue = 1u << 3,
   // The request resumes the sampler that drew the sequence's last tokens, with that sampler's
-  // parameters, seed, biases, breakers and kIgnoreEos. Parameters, seed, biases, breakers and
-  // kIgnoreEos of this request are ignored.
+  // parameters, seed, biases, breakers, kIgnoreEos and kLlamaDraws. Those of this request are
+  // ignored.
   kResumeSampler = 1u << 4,
   // The breakers of the payload, which may be none, replace DRY's default breakers.
   kOwnBreakers = 1u << 5,
+  // Tokens are drawn as llama.cpp draws them: of the seed, the low 32 bits are llama.cpp's seed
+  // (docs/sampling.md).
+  kLlamaDraws = 1u << 6,
 };
-inline constexpr std::uint32_t kGenerateFlagsAll = (1u << 6) - 1;
+inline constexpr std::uint32_t kGenerateFlagsAll = (1u << 7) - 1;
 inline constexpr std::uint32_t kStopsMax = 16;
 // Largest number of bytes of a stop string, which has at least 1 byte and is valid UTF-8.
 inline constexpr std::uint32_t kStopBytesMax = 256;

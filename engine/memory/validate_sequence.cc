@@ -271,10 +271,14 @@ Status ValidateState(ConstMetaView meta, const std::string& name,
   const layout::SamplerRecord& sampler = record.sampler;
   constexpr std::uint32_t kSamplerFlags = layout::kSamplerKept | layout::kSamplerIgnoresEos |
                                           layout::kSamplerBiased | layout::kSamplerOwnBreakers;
+  constexpr std::uint32_t kLlamaFlags =
+      layout::kSamplerLlamaDraws | layout::kSamplerDrawLast | layout::kSamplerXtcDrawLast;
+  const bool draws_as_llama = (sampler.flags & layout::kSamplerLlamaDraws) != 0;
   const bool is_zero = std::ranges::all_of(std::as_bytes(std::span(&sampler, 1)),
                                            [](std::byte byte) { return byte == std::byte{0}; });
   const bool is_kept = (sampler.flags & layout::kSamplerKept) != 0;
-  if ((sampler.flags & ~kSamplerFlags) != 0 || sampler.reserved != 0 || (!is_kept && !is_zero)) {
+  if ((sampler.flags & ~(draws_as_llama ? kSamplerFlags | kLlamaFlags : kSamplerFlags)) != 0 ||
+      (!draws_as_llama && sampler.xtc_draw_count != 0) || (!is_kept && !is_zero)) {
     return Corrupt(name + " sampler", Concat("flags ", sampler.flags));
   }
   if (sampler.grammar_begin > (sampler.grammar_hash != 0 ? record.cell_count : 0)) {

@@ -2,6 +2,7 @@
 // TokenMask, for example).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,6 +19,12 @@ struct AllowedTokens {
   std::span<const std::uint64_t> bits;  // bit t % 64 of word t / 64: token t is allowed
 
   bool IsList() const { return bits.empty(); }
+  // REQUIRES: the token is in the sampler's vocabulary.
+  bool Has(TokenId token) const {
+    if (IsList()) return std::ranges::binary_search(list, token);
+    const auto place = static_cast<std::size_t>(token);
+    return (bits[place / 64] >> place % 64 & 1) != 0;
+  }
 };
 
 }  // namespace kvd

@@ -60,10 +60,9 @@ KeptSampler FromRecord(const layout::SamplerRecord& record) {
   return {.options = {.sampling = record.sampling,
                       .seed = record.seed,
                       .ignore_eos = (record.flags & layout::kSamplerIgnoresEos) != 0,
-                      .biases = {}},
-          .progress = {.draw_count = record.draw_count,
-                       .adaptation = record.adaptation,
-                       .adaptation_before = record.adaptation_before},
+                      .biases = {},
+                      .llama_draws = (record.flags & layout::kSamplerLlamaDraws) != 0},
+          .progress = ProgressOf(record),
           .grammar = {.hash = record.grammar_hash, .begin = record.grammar_begin}};
 }
 
@@ -71,6 +70,7 @@ Result<KeptSampler> Validated(KeptSampler kept, std::uint32_t vocab_size) {
   Status status = ValidateSampler(kept.options, vocab_size);
   if (status) status = ValidateAdaptation(kept.progress.adaptation);
   if (status) status = ValidateAdaptation(kept.progress.adaptation_before);
+  if (status && kept.options.llama_draws) status = ValidateLlamaDraws(kept.progress);
   if (!status) return Fail(Code::kCorrupt, "sampler state: ", status.error().message);
   return kept;
 }
@@ -132,7 +132,7 @@ Result<SamplerBytes> TakeFixed(std::span<const std::byte>& bytes) {
                                 .cell_count = old.cell_count,
                                 .flags = old.flags,
                                 .grammar_begin = 0,
-                                .reserved = old.reserved,
+                                .xtc_draw_count = old.reserved,
                                 .grammar_hash = 0}};
   std::memcpy(&fixed.record.sampling, old.sampling, sizeof old.sampling);
   fixed.record.adaptation = InitialAdaptation(fixed.record.sampling);
@@ -142,12 +142,17 @@ Result<SamplerBytes> TakeFixed(std::span<const std::byte>& bytes) {
 
 Status CheckFixed(const SamplerBytes& fixed) {
   const layout::SamplerRecord& record = fixed.record;
+  constexpr std::uint32_t kLlamaFlags =
+      layout::kSamplerLlamaDraws | layout::kSamplerDrawLast | layout::kSamplerXtcDrawLast;
+  const bool draws_as_llama = (record.flags & layout::kSamplerLlamaDraws) != 0;
   const std::uint32_t wanted =
       layout::kSamplerKept | (fixed.bias_count != 0 ? layout::kSamplerBiased : 0u) |
-      (record.flags & layout::kSamplerIgnoresEos) | (record.flags & layout::kSamplerOwnBreakers);
+      (record.flags & layout::kSamplerIgnoresEos) | (record.flags & layout::kSamplerOwnBreakers) |
+      (draws_as_llama ? record.flags & kLlamaFlags : 0u);
   if (record.flags != wanted) return Corrupt("flags", std::to_string(record.flags));
-  if (fixed.reserved != 0 || record.cell_count != 0 || record.reserved != 0) {
-    return Corrupt("cell_count or reserved", "not zero");
+  if (fixed.reserved != 0 || record.cell_count != 0 ||
+      (record.xtc_draw_count != 0 && !draws_as_llama)) {
+    return Corrupt("cell_count, xtc_draw_count or reserved", "not zero");
   }
   if (record.grammar_hash == 0 && record.grammar_begin != 0) {
     return Corrupt("grammar_begin", std::to_string(record.grammar_begin));
@@ -178,12 +183,29 @@ void Append(const T* values, std::size_t count, std::vector<std::byte>& bytes) {
 
 }  // namespace
 
+SamplerProgress ProgressOf(const layout::SamplerRecord& record) {
+  SamplerProgress progress{.draw_count = record.draw_count,
+                           .adaptation = record.adaptation,
+                           .adaptation_before = record.adaptation_before};
+  if ((record.flags & layout::kSamplerLlamaDraws) != 0) {
+    progress.xtc_draw_count = record.xtc_draw_count;
+    progress.draw_last = (record.flags & layout::kSamplerDrawLast) >> layout::kSamplerDrawLastShift;
+    progress.xtc_draw_last =
+        (record.flags & layout::kSamplerXtcDrawLast) >> layout::kSamplerXtcDrawLastShift;
+  }
+  return progress;
+}
+
 layout::SamplerRecord RecordOf(const SamplerOptions& options, const SamplerProgress& progress,
                                const KeptGrammar& grammar) {
   std::uint32_t flags = layout::kSamplerKept;
   if (options.ignore_eos) flags |= layout::kSamplerIgnoresEos;
   if (!options.biases.empty()) flags |= layout::kSamplerBiased;
   if (options.breakers) flags |= layout::kSamplerOwnBreakers;
+  if (options.llama_draws) {
+    flags |= layout::kSamplerLlamaDraws | progress.draw_last << layout::kSamplerDrawLastShift |
+             progress.xtc_draw_last << layout::kSamplerXtcDrawLastShift;
+  }
   return {.seed = options.seed,
           .draw_count = progress.draw_count,
           .sampling = options.sampling,
@@ -192,7 +214,7 @@ layout::SamplerRecord RecordOf(const SamplerOptions& options, const SamplerProgr
           .cell_count = 0,
           .flags = flags,
           .grammar_begin = grammar.begin,
-          .reserved = 0,
+          .xtc_draw_count = options.llama_draws ? progress.xtc_draw_count : 0,
           .grammar_hash = grammar.hash};
 }
 

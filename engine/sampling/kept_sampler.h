@@ -37,6 +37,7 @@ struct KeptSampler {
 // kSamplerKept is set.
 layout::SamplerRecord RecordOf(const SamplerOptions& options, const SamplerProgress& progress,
                                const KeptGrammar& grammar = {});
+SamplerProgress ProgressOf(const layout::SamplerRecord& record);
 Result<KeptSampler> SamplerOf(const layout::SamplerRecord& record, std::uint32_t vocab_size);
 
 // The bytes have a version. DecodeSampler also reads the bytes of version 3, whose samplers have no

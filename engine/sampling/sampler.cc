@@ -10,6 +10,8 @@
 // draws is therefore the whole state of the generator. Each token takes one draw; a greedy sampler
 // takes none. XTC takes its random number from a second counter of the same seed, so that XTC does
 // not change the number of draws.
+//
+// sampler_llama.cc has the other generator and chain, those of llama.cpp.
 #include "engine/sampling/sampler.h"
 
 #include <algorithm>
@@ -28,7 +30,7 @@
 #include "engine/sampling/dry.h"
 #include "engine/sampling/mirostat.h"
 #include "engine/sampling/penalties.h"
-#include "engine/sampling/sampler_scratch.h"
+#include "engine/sampling/sampler_working.h"
 #include "engine/sampling/temperature.h"
 #include "engine/sampling/top_n_sigma.h"
 #include "engine/sampling/xtc.h"
@@ -84,14 +86,12 @@ bool IsOn(const SamplingParams& params, SamplerKind kind) {
 }
 
 // Of a greedy sampler, only penalties and DRY that precede the temperature have an effect.
-SamplerChain ActiveSamplers(const SamplingParams& params) {
+SamplerChain ActiveSamplers(const SamplingParams& params, bool is_greedy) {
   SamplerChain active{};
   if (params.mirostat != 0) {
-    if (params.temperature != 1 && params.temperature != 0)
-      active.kinds[0] = SamplerKind::kTemperature;
+    if (params.temperature != 1 && !is_greedy) active.kinds[0] = SamplerKind::kTemperature;
     return active;
   }
-  const bool is_greedy = IsGreedy(params);
   std::size_t count = 0;
   for (const SamplerKind kind : params.chain.kinds) {
     if (is_greedy && kind == SamplerKind::kTemperature) break;
@@ -99,6 +99,19 @@ SamplerChain ActiveSamplers(const SamplingParams& params) {
     if (IsOn(params, kind) && (changes_logits || !is_greedy)) active.kinds[count++] = kind;
   }
   return active;
+}
+
+// llama.cpp applies the whole chain at temperature 0 too. Without penalties, XTC and the typical
+// sampler, its result is the most likely token.
+bool TakesLikeliest(const SamplerOptions& options) {
+  const SamplingParams& params = options.sampling;
+  if (!options.llama_draws || !IsGreedy(params)) return IsGreedy(params);
+  if (params.mirostat != 0) return true;
+  return std::ranges::none_of(params.chain.kinds, [&params](SamplerKind kind) {
+    return (kind == SamplerKind::kPenalties || kind == SamplerKind::kDry ||
+            kind == SamplerKind::kXtc || kind == SamplerKind::kTypicalP) &&
+           IsOn(params, kind);
+  });
 }
 
 // SplitMix64's output for the state `z`, as a number in [0, 1).
@@ -147,7 +160,10 @@ Sampler::Sampler(const SamplerOptions& options, std::uint32_t vocab_size,
     : options_(options),
       vocab_size_(vocab_size),
       forbidden_(std::move(forbidden)),
-      active_(ActiveSamplers(options.sampling)) {
+      is_greedy_(TakesLikeliest(options)),
+      active_(ActiveSamplers(options.sampling, is_greedy_)),
+      draws_(static_cast<std::uint32_t>(options.seed)),
+      xtc_draws_(static_cast<std::uint32_t>(options.seed)) {
   state_.adaptation = state_.adaptation_before = InitialAdaptation(options.sampling);
   top_logprobs_.reserve(options_.logprob_count);
 }
@@ -164,8 +180,13 @@ void Sampler::Accept(TokenId token) {
   state_.history_begin = (state_.history_begin + 1) % state_.history.size();
 }
 
+bool Sampler::ReadsOnly(const AllowedTokens* allowed) const {
+  return allowed != nullptr && allowed->IsList() && options_.logprob_count == 0 &&
+         !options_.llama_draws;
+}
+
 Status Sampler::CheckLogits(std::span<const float> logits, const AllowedTokens* allowed) const {
-  if (allowed != nullptr && allowed->IsList() && options_.logprob_count == 0) {
+  if (ReadsOnly(allowed)) {
     for (const TokenId token : allowed->list)
       if (!(logits[static_cast<std::size_t>(token)] < kInfinity))
         return Fail(Code::kNumerical, "logits: one is NaN or +infinity");
@@ -178,7 +199,7 @@ Status Sampler::CheckLogits(std::span<const float> logits, const AllowedTokens* 
 
 Result<SampledToken> Sampler::Sample(std::span<const float> logits, const AllowedTokens* allowed) {
   KVD_ASSERT(logits.size() == vocab_size_);
-  if (allowed != nullptr && allowed->IsList() && options_.logprob_count == 0) {
+  if (ReadsOnly(allowed)) {
     KVD_CHECK_OK(CheckLogits(logits, allowed));
     KVD_TRY(const TokenId token, Draw(logits, allowed));
     top_logprobs_.clear();
@@ -200,62 +221,17 @@ Result<SampledToken> Sampler::Sample(std::span<const float> logits, const Allowe
   return SampledToken{token, logprob(logits[static_cast<std::size_t>(token)])};
 }
 
-struct Sampler::Working {
-  std::span<const float> row;
-  SamplerScratch& scratch;
-  bool has_candidates = false;
-  float temperature = 1;  // that the draw applies
-  const AllowedTokens* allowed = nullptr;
-
-  std::vector<Candidate>& candidates() { return scratch.candidates; }
-
-  // Makes a copy of the row, which may then be changed, if there is none yet.
-  std::span<float> OwnRow() {
-    if (row.data() != scratch.logits.data()) {
-      scratch.logits.assign(row.begin(), row.end());
-      row = scratch.logits;
-    }
-    return scratch.logits;
-  }
-  // Makes candidates of the row: all tokens with finite logits, or the k most likely ones.
-  Status Collect(std::size_t k = 0) {
-    if (has_candidates) return {};
-    if (k > 0)
-      CollectTop(row, k, candidates());
-    else
-      CollectAll(row, candidates());
-    has_candidates = true;
-    return RequireCandidates();
-  }
-  Status RequireCandidates() {
-    if (!candidates().empty()) return {};
-    if (allowed != nullptr)
-      return Fail(Code::kNotFound, "logits: no token of the allowed set has a finite logit");
-    return Fail(Code::kNumerical, "logits: no allowed token has a finite logit");
-  }
-  // Replaces the logit of each token whose number in scratch.numbers is not 0 by
-  // change(logit, number), and clears the numbers.
-  template <class Change>
-  void ChangeNumbered(const Change& change) {
-    TokenNumbers& numbers = scratch.numbers;
-    if (has_candidates) {
-      for (Candidate& candidate : candidates())
-        if (const std::uint32_t number = numbers[candidate.token])
-          candidate.logit = change(candidate.logit, number);
-    } else if (!numbers.touched().empty()) {
-      const std::span<float> own = OwnRow();
-      for (const TokenId token : numbers.touched()) {
-        float& logit = own[static_cast<std::size_t>(token)];
-        if (logit != -kInfinity) logit = change(logit, numbers[token]);
-      }
-    }
-    numbers.Clear();
-  }
-};
-
 // Bits change a copy of the row; a list becomes the candidates.
 Status Sampler::Restrict(Working& working) const {
   const AllowedTokens& allowed = *working.allowed;
+  if (allowed.IsList() && working.llama != nullptr) {
+    std::vector<float>& row = working.scratch.logits;
+    row.assign(working.row.size(), -kInfinity);
+    for (const TokenId token : allowed.list)
+      row[static_cast<std::size_t>(token)] = working.row[static_cast<std::size_t>(token)];
+    working.row = row;
+    return {};
+  }
   if (allowed.IsList()) {
     std::vector<Candidate>& candidates = working.candidates();
     candidates.clear();
@@ -327,7 +303,8 @@ void Sampler::PenaliseRepeated(Working& working) const {
   static const DryBreakers kNoBreakers;
   FindContinuations(params, breakers_ ? *breakers_ : kNoBreakers, scratch);
   working.ChangeNumbered([&](float logit, std::uint32_t number) {
-    const double changed = logit - DryPenalty(params, number);
+    const double penalty = DryPenalty(params, number);
+    const double changed = logit - (options_.llama_draws ? static_cast<float>(penalty) : penalty);
     return static_cast<float>(
         std::max(changed, static_cast<double>(std::numeric_limits<float>::lowest())));
   });
@@ -390,10 +367,9 @@ Status Sampler::Prepare(Working& working) const {
     if (kind == SamplerKind::kNone) break;
     KVD_CHECK_OK(Apply(kind, working));
   }
-  const bool is_greedy = IsGreedy(params);
-  if (is_greedy && working.has_candidates) KeepLikeliest(working.candidates(), 1);
-  KVD_CHECK_OK(working.Collect(is_greedy ? 1 : 0));
-  if (is_greedy) return {};
+  if (is_greedy_ && working.has_candidates) KeepLikeliest(working.candidates(), 1);
+  KVD_CHECK_OK(working.Collect(is_greedy_ ? 1 : 0));
+  if (is_greedy_) return {};
   const float mu = state_.adaptation.mirostat_mu;
   if (params.mirostat == 1) KeepZipf(working.candidates(), mu, vocab_size_);
   if (params.mirostat == 2) KeepSurprise(working.candidates(), mu);
@@ -401,11 +377,12 @@ Status Sampler::Prepare(Working& working) const {
 }
 
 Result<TokenId> Sampler::Draw(std::span<const float> logits, const AllowedTokens* allowed) {
+  if (draws_as_llama()) return DrawAsLlama(logits, allowed);
   Working working{.row = logits, .scratch = ThreadScratch(), .allowed = allowed};
   KVD_CHECK_OK(Prepare(working));
   const SamplingParams& params = options_.sampling;
   const std::vector<Candidate>& candidates = working.candidates();
-  if (IsGreedy(params)) return candidates.front().token;
+  if (is_greedy_) return candidates.front().token;
   const double uniform = NextUniform();
   Picked picked;
   if (DrawsNear(params)) {
@@ -422,6 +399,7 @@ Result<TokenId> Sampler::Draw(std::span<const float> logits, const AllowedTokens
 Result<std::vector<TokenShare>> Sampler::NextShares(std::span<const float> logits,
                                                     const AllowedTokens* allowed) const {
   KVD_ASSERT(logits.size() == vocab_size_);
+  if (draws_as_llama()) return NextSharesAsLlama(logits, allowed);
   Working working{.row = logits, .scratch = ThreadScratch(), .allowed = allowed};
   KVD_CHECK_OK(Prepare(working));
   const SamplingParams& params = options_.sampling;
@@ -448,6 +426,11 @@ Result<std::vector<TokenShare>> Sampler::NextShares(std::span<const float> logit
 Status Sampler::Adopt(std::span<const float> logits, TokenId token, const AllowedTokens* allowed) {
   KVD_ASSERT(logits.size() == vocab_size_);
   KVD_CHECK_OK(CheckLogits(logits, allowed));
+  if (draws_as_llama()) {
+    // The same row gives the same draws again.
+    KVD_CHECK_OK(DrawAsLlama(logits, allowed));
+    return {};
+  }
   if (!Adapts(options_.sampling)) return SkipDraw(), Status();
   Working working{.row = logits, .scratch = ThreadScratch(), .allowed = allowed};
   KVD_CHECK_OK(Prepare(working));

@@ -7,7 +7,7 @@
 // lowest id among equals.
 //
 // One request owns a sampler. A sampler is not thread-safe; different samplers may run on different
-// threads. Working memory (at most 20 bytes per vocabulary entry, and 8 bytes per token of DRY's
+// threads. Working memory (at most 36 bytes per vocabulary entry, and 8 bytes per token of DRY's
 // window) belongs to the calling thread, and all samplers that run on the thread share it. A
 // Sampler itself is therefore small. After a thread's first sample, no memory is allocated per
 // token, except that the history and DRY's window grow with the sequence if `repeat_last` or
@@ -16,6 +16,10 @@
 // The same seed, logits, history and adaptation give the same tokens on every machine and with
 // every compiler, because the generator, the exponential and the logarithm are implemented here,
 // and sums are computed in a fixed order of additions.
+//
+// With SamplerOptions::llama_draws, a sampler has llama.cpp's generator, arithmetic and order
+// instead: equal logits, history and seed give llama.cpp's tokens. The exponential and the
+// logarithm are then those of the machine's math library.
 #pragma once
 
 #include <array>
@@ -32,6 +36,7 @@
 #include "engine/sampling/allowed_tokens.h"
 #include "engine/sampling/candidates.h"
 #include "engine/sampling/dry_breakers.h"
+#include "engine/sampling/mersenne_stream.h"
 #include "shm/sampling_params.h"
 #include "shm/wire_generate.h"
 
@@ -46,6 +51,8 @@ struct SamplerOptions {
   std::vector<wire::LogitBias> biases;
   // DRY's breakers as texts; nullopt: the default ones. At most wire::kBreakersMax.
   std::optional<std::vector<std::string>> breakers{};
+  // True: tokens are drawn as llama.cpp draws them; of the seed, only the low 32 bits are used.
+  bool llama_draws = false;
 };
 
 // Errors: kInvalidArgument, with the first field that is out of range, its value and the limit.
@@ -57,7 +64,18 @@ struct SamplerProgress {
   std::uint64_t draw_count = 0;
   SamplerAdaptation adaptation{};
   SamplerAdaptation adaptation_before{};  // before the last draw
+
+  // llama.cpp's draws: a token takes draw_last draws, 0 to 2 of them, and XTC, which has its own
+  // numbers, takes xtc_draw_last. The counts include those of the last token.
+  std::uint32_t xtc_draw_count = 0;
+  std::uint32_t draw_last = 0;
+  std::uint32_t xtc_draw_last = 0;
 };
+// Largest draw_count and xtc_draw_count with which llama.cpp's draws may resume: the generator has
+// no shorter way to a draw than through the earlier ones, which takes 0.3 s for these.
+inline constexpr std::uint64_t kLlamaDrawsMax = 1u << 26;
+// Errors: kInvalidArgument (a count is above the limit, or cannot be one of a sampler's).
+Status ValidateLlamaDraws(const SamplerProgress& progress);
 
 // The state that a Sampler needs, in addition to its options, to resume.
 struct SamplerState : SamplerProgress {
@@ -102,6 +120,9 @@ class Sampler {
   //
   // A list without logprobs takes time proportional to the list: logits outside the list are then
   // not read, and the logprob of the drawn token is 0.
+  //
+  // With llama_draws, a token is drawn among all tokens first, and if it is not in `allowed`, a
+  // token is drawn among the allowed ones with the next random number.
   Result<SampledToken> Sample(std::span<const float> logits,
                               const AllowedTokens* allowed = nullptr);
 
@@ -113,13 +134,17 @@ class Sampler {
 
   // Counts one draw without drawing, for a token that is already known because the draw of the same
   // seed and number chose it earlier. The adaptation does not change.
+  // With llama_draws, a token without XTC, mirostat, adaptive-p or an `allowed` takes one draw.
   void SkipDraw() {
-    if (!IsGreedy(options_.sampling)) ++state_.draw_count;
+    if (is_greedy_) return;
+    ++state_.draw_count;
+    state_.draw_last = 1;
+    state_.xtc_draw_last = 0;
   }
 
   // Counts one draw and adapts as the draw of `token` from `logits` would, for a token that is
   // already known, before the token is accepted. A token that could not be drawn from these logits
-  // adapts nothing. Errors and REQUIRES: those of Sample.
+  // adapts nothing. With llama_draws, the draws are made again. Errors and REQUIRES: those of Sample.
   Status Adopt(std::span<const float> logits, TokenId token,
                const AllowedTokens* allowed = nullptr);
 
@@ -146,11 +171,11 @@ class Sampler {
   const SamplerOptions& options() const { return options_; }
 
  private:
-  // The logits while the chain changes them: a row with all tokens, until the first sampler that
-  // chooses among the tokens makes candidates of them.
-  struct Working;
+  struct Working;  // sampler_working.h
 
   Sampler(const SamplerOptions& options, std::uint32_t vocab_size, std::vector<TokenId> forbidden);
+  // Returns whether only the logits of `allowed` are read.
+  bool ReadsOnly(const AllowedTokens* allowed) const;
   // Errors: those of Sample for the logits that may be drawn.
   Status CheckLogits(std::span<const float> logits, const AllowedTokens* allowed) const;
   Status Apply(SamplerKind kind, Working& working) const;
@@ -166,13 +191,27 @@ class Sampler {
   TokenId Recent(std::size_t back) const;
   double NextUniform();
 
+  // sampler_llama.cc
+  bool draws_as_llama() const { return options_.llama_draws && !is_greedy_; }
+  Status ApplyAsLlama(SamplerKind kind, Working& working) const;
+  Status PrepareAsLlama(Working& working) const;
+  Result<TokenId> DrawAsLlama(std::span<const float> logits, const AllowedTokens* allowed);
+  Result<TokenId> DrawOnceAsLlama(std::span<const float> logits, const AllowedTokens* allowed);
+  Result<std::vector<TokenShare>> NextSharesAsLlama(std::span<const float> logits,
+                                                    const AllowedTokens* allowed) const;
+  void AdaptAsLlama(const struct LlamaCandidate& drawn);
+
   SamplerOptions options_;
   std::uint32_t vocab_size_;
   std::vector<TokenId> forbidden_;  // end tokens, if ignore_eos is set
+  bool is_greedy_;                  // no random number is used
   // The samplers of the chain that are on, except one that draws; kNone after the last one.
   SamplerChain active_{};
   std::shared_ptr<const DryBreakers> breakers_;
   SamplerState state_;
+  // llama.cpp's random numbers; a stream's place changes no result.
+  MersenneStream draws_;
+  mutable MersenneStream xtc_draws_;
   std::vector<wire::TokenLogprob> top_logprobs_;
 };
 

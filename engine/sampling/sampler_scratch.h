@@ -9,6 +9,7 @@
 
 #include "base/ids.h"
 #include "engine/sampling/candidates.h"
+#include "engine/sampling/llama_candidates.h"
 
 namespace kvd {
 
@@ -45,6 +46,7 @@ struct SamplerScratch {
   std::vector<float> logits;          // [vocab_size] adjusted logits
   TokenNumbers numbers;               // all zero between calls
   std::vector<Candidate> candidates;  // at most vocab_size
+  LlamaCandidates llama;              // at most vocab_size
   // DRY's window, latest token first, and for each place in it the length of the repetition there.
   std::vector<TokenId> recent;
   std::vector<std::uint32_t> repeated;

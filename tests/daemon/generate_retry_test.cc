@@ -50,6 +50,37 @@ TEST_P(AdaptingRetryTest, SamplersGoOnFromTheirNumbers) {
   ExpectTheSameFromEveryRound(resumed);
 }
 
+TEST_P(GenerateRetryTest, LlamaCppsDrawsGoOnToo) {
+  Wish wish{.flags = wire::kIgnoreEos | wire::kLlamaDraws};
+  ExpectTheSameFromEveryRound(wish);
+  EXPECT_NE(Run(wish, std::nullopt, 0).tokens, Run({}, std::nullopt, 0).tokens);
+  wish.logprob_count = 1;
+  ExpectTheSameFromEveryRound(wish);
+}
+
+// A token takes one or two draws if a grammar may refuse the first one, and XTC or mirostat may
+// take none. With a recurrent model, the row of the last token may be lost.
+TEST_P(AdaptingRetryTest, LlamaCppsDrawsAreCountedByTheirTokens) {
+  constexpr std::uint32_t kFlags = wire::kIgnoreEos | wire::kLlamaDraws;
+  ExpectTheSameFromEveryRound(
+      {.predict_max = 24, .flags = kFlags, .grammar = "root ::= ([a-m] \"fgh\" [k-z])*"});
+  const Generated whole =
+      Run({.predict_max = 24, .flags = kFlags, .grammar = "root ::= ([a-m] \"fgh\" [k-z])*"},
+          std::nullopt, 0);
+  EXPECT_EQ(whole.text.substr(1, 3), "fgh");
+  EXPECT_EQ(whole.tokens_in_piece_max, 1u) << "every token is drawn";
+  SamplingParams xtc = kPlainSampling;
+  xtc.xtc_probability = 0.5f;
+  xtc.xtc_threshold = 0.02f;
+  xtc.min_p = 0.5f;
+  ExpectTheSameFromEveryRound({.sampling = xtc, .flags = kFlags});
+  ExpectTheSameFromEveryRound({.sampling = xtc, .flags = kFlags, .grammar = "root ::= [a-m]*"});
+  SamplingParams mirostat = kPlainSampling;
+  mirostat.mirostat = 2;
+  mirostat.mirostat_tau = 0.5f;
+  ExpectTheSameFromEveryRound({.sampling = mirostat, .flags = kFlags});
+}
+
 TEST_P(GenerateRetryTest, DryAndXtcGoOnToo) {
   SamplingParams sampling = kPlainSampling;
   sampling.dry_multiplier = 2;

@@ -221,7 +221,7 @@ TEST_F(RebuildTest, DamagedRecordsAreNamed) {
   ExpectRecord("extents[2]", [](SequenceRecord& record) { record.extents[2].first_unit = 0; });
   ExpectRecord("checkpoints", [](SequenceRecord& record) { record.checkpoints.entry_count = 1; });
   ExpectRecord("sampler", [](SequenceRecord& record) { record.sampler.seed = 1; });
-  ExpectRecord("sampler", [](SequenceRecord& record) { record.sampler.flags = 16 + 1; });
+  ExpectRecord("sampler", [](SequenceRecord& record) { record.sampler.flags = 32 + 1; });
   ExpectRecord("sampler grammar_begin", [](SequenceRecord& record) {
     record.sampler.flags = layout::kSamplerKept;
     record.sampler.grammar_begin = 1;
@@ -230,7 +230,7 @@ TEST_F(RebuildTest, DamagedRecordsAreNamed) {
   ExpectRecord("extents[1]", [](SequenceRecord& record) { record.first_cell[1] = 1; });
   ExpectRecord("sampler", [](SequenceRecord& record) {
     record.sampler.flags = layout::kSamplerKept;
-    record.sampler.reserved = 1;
+    record.sampler.xtc_draw_count = 1;
   });
   Expect("sequence 3 generation", [](const Copy& copy) { copy.record(3).generation = 0; });
   Expect("sequence 3 flags",

@@ -114,7 +114,9 @@ TEST(SamplerStateTest, EveryDamagedFieldIsNamed) {
       << "the sampler has biases, but kSamplerBiased is not set";
   EXPECT_THAT(refusal(kFlags, std::uint32_t{7}), HasSubstr("breaker_count"))
       << "the sampler has breakers, but kSamplerOwnBreakers is not set";
-  EXPECT_THAT(refusal(kFlags, std::uint32_t{31}), HasSubstr("flags"));
+  EXPECT_THAT(refusal(kFlags, std::uint32_t{15 + 32}), HasSubstr("flags"))
+      << "the sampler does not draw as llama.cpp does, but has kSamplerDrawLast";
+  EXPECT_THAT(refusal(kFlags, std::uint32_t{15 + 512}), HasSubstr("flags"));
   EXPECT_THAT(refusal(kFlags + 4, std::uint32_t{1}), HasSubstr("grammar_begin"))
       << "the sampler has no grammar";
   EXPECT_THAT(refusal(kFlags + 8, std::uint32_t{1}), HasSubstr("reserved"));
