@@ -74,8 +74,7 @@ Await<Result<EmbeddingRequest>> ReadRequest(RouteCall call, const Value& body, T
   KVD_CO_TRY(const auto session, tenant.session());
   const TextReading reading{.adds_special = true, .parses_special = true};
   const std::uint32_t vocab_size = tenant.model().info().vocab_size;
-  KVD_CO_TRY(request.inputs,
-             co_await TokenListsOf(*session, vocab_size, *input, std::move(path), reading));
+  KVD_CO_TRY(request.inputs, co_await TokenListsOf(*session, vocab_size, *input, path, reading));
   co_return request;
 }
 

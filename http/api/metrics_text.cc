@@ -9,8 +9,10 @@ namespace kvd::http {
 namespace {
 
 void AppendNumber(double number, std::string& text) {
-  char digits[40];
-  text.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+  char digits[350];
+  const auto end =
+      std::to_chars(digits, digits + sizeof digits, number, std::chars_format::fixed).ptr;
+  text.append(digits, end);
 }
 
 void AppendHead(std::string_view name, std::string_view help, std::string_view type,

@@ -87,7 +87,8 @@ Error RestoreError(Error error) {
 
 }  // namespace
 
-Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease, std::string name) {
+Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease,
+                                     const std::string& name) {
   const auto start = std::chrono::steady_clock::now();
   KVD_CO_TRY(const auto session, tenant.session());
   const Slot& slot = lease.slot();
@@ -110,8 +111,8 @@ Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease, std
       .token_count = cells, .file_bytes = *bytes, .time = std::chrono::steady_clock::now() - start};
 }
 
-Await<Result<SlotFileInfo>> RestoreSlot(Tenant& tenant, const SlotLease& lease, std::string name,
-                                        ImportTurn& turn) {
+Await<Result<SlotFileInfo>> RestoreSlot(Tenant& tenant, const SlotLease& lease,
+                                        const std::string& name, ImportTurn& turn) {
   const auto start = std::chrono::steady_clock::now();
   KVD_CO_TRY(const auto session, tenant.session());
   while (turn.is_taken) co_await turn.ended.Wait();

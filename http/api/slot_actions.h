@@ -32,11 +32,12 @@ struct SlotFileInfo {
 // Saves the tokens that llama-server would have computed: the last token of an answer is not among
 // them. Errors: kInvalidArgument: the slot has no tokens; those of the session and of the file.
 // REQUIRES, for both: IsSlotFileName(name).
-Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease, std::string name);
+Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease,
+                                     const std::string& name);
 // Errors: kInvalidArgument: the file is missing, damaged, of another model, or does not fit into a
 // slot; those of the session.
-Await<Result<SlotFileInfo>> RestoreSlot(Tenant& tenant, const SlotLease& lease, std::string name,
-                                        ImportTurn& turn);
+Await<Result<SlotFileInfo>> RestoreSlot(Tenant& tenant, const SlotLease& lease,
+                                        const std::string& name, ImportTurn& turn);
 // Returns the number of tokens that the slot had.
 Await<Result<std::uint64_t>> EraseSlot(Tenant& tenant, const SlotLease& lease);
 

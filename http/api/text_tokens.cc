@@ -60,7 +60,7 @@ Result<std::vector<TokenId>> TokenIdsOf(const Value& input, std::uint32_t vocab_
 }
 
 Await<Result<std::vector<TokenId>>> TokensOf(DaemonSession& session, std::uint32_t vocab_size,
-                                             const Value& input, std::string path,
+                                             const Value& input, const std::string& path,
                                              TextReading reading) {
   if (input.is_string()) co_return co_await session.Tokenize(input.view(), FlagsOf(reading));
   if (input.is_dict()) {
@@ -70,7 +70,8 @@ Await<Result<std::vector<TokenId>>> TokensOf(DaemonSession& session, std::uint32
       co_return Fail(Code::kUnsupported, path, ".multimodal_data: not supported by kvd");
     }
     if (text == nullptr || text->is_dict()) co_return WrongInput(path, input);
-    co_return co_await TokensOf(session, vocab_size, *text, path + ".prompt_string", reading);
+    const std::string text_path = path + ".prompt_string";
+    co_return co_await TokensOf(session, vocab_size, *text, text_path, reading);
   }
   if (!input.is_list()) co_return WrongInput(path, input);
   std::vector<TokenId> tokens;
@@ -96,7 +97,8 @@ Await<Result<std::vector<TokenId>>> TokensOf(DaemonSession& session, std::uint32
 
 Await<Result<std::vector<std::vector<TokenId>>>> TokenListsOf(DaemonSession& session,
                                                               std::uint32_t vocab_size,
-                                                              const Value& input, std::string path,
+                                                              const Value& input,
+                                                              const std::string& path,
                                                               TextReading reading) {
   std::vector<std::vector<TokenId>> lists;
   const auto is_number = [](const Value& item) { return item.is_int() || item.is_float(); };
@@ -106,9 +108,9 @@ Await<Result<std::vector<std::vector<TokenId>>>> TokenListsOf(DaemonSession& ses
   }
   if (input.items().empty()) co_return Fail(Code::kInvalidArgument, path, ": an empty list");
   for (const Value& item : input.items()) {
-    std::string item_path = Concat(path, "[", lists.size(), "]");
+    const std::string item_path = Concat(path, "[", lists.size(), "]");
     KVD_CO_TRY(std::vector<TokenId> tokens,
-               co_await TokensOf(session, vocab_size, item, std::move(item_path), reading));
+               co_await TokensOf(session, vocab_size, item, item_path, reading));
     lists.push_back(std::move(tokens));
   }
   co_return lists;

@@ -22,17 +22,18 @@ struct TextReading {
 };
 
 // Reads a text, a list of texts and token ids ([12, 34, "text"]), or {"prompt_string": ...}. `path`
-// names the value in errors. Errors: kInvalidArgument: another form, an id outside of the
+// names the value in errors. Input and path must live until the coroutine ends. Errors: kInvalidArgument: another form, an id outside of the
 // vocabulary; kUnsupported: images or audio beside the text; those of the session.
 Await<Result<std::vector<TokenId>>> TokensOf(DaemonSession& session, std::uint32_t vocab_size,
-                                             const Value& input, std::string path,
+                                             const Value& input, const std::string& path,
                                              TextReading reading);
 
 // Reads one input, or a list of inputs. A list with a number in it is one input, as in
 // llama-server. Errors: as above; an empty list.
 Await<Result<std::vector<std::vector<TokenId>>>> TokenListsOf(DaemonSession& session,
                                                               std::uint32_t vocab_size,
-                                                              const Value& input, std::string path,
+                                                              const Value& input,
+                                                              const std::string& path,
                                                               TextReading reading);
 
 // Reads a list of token ids. Errors: kInvalidArgument.

@@ -8,11 +8,12 @@
 namespace kvd::http {
 
 Await<Result<std::map<TokenId, std::string>>> PiecesOf(DaemonSession& session,
-                                                       std::vector<TokenId> tokens) {
-  std::ranges::sort(tokens);
-  tokens.erase(std::ranges::unique(tokens).begin(), tokens.end());
+                                                       std::span<const TokenId> tokens) {
+  std::vector<TokenId> different(tokens.begin(), tokens.end());
+  std::ranges::sort(different);
+  different.erase(std::ranges::unique(different).begin(), different.end());
   std::map<TokenId, std::string> pieces;
-  for (const TokenId token : tokens) {
+  for (const TokenId token : different) {
     const std::array<TokenId, 2> twice = {token, token};
     const std::span<const TokenId> both(twice);
     KVD_CO_TRY(const std::string text, co_await session.Detokenize(both, wire::kFlagSpecial));

@@ -19,7 +19,7 @@ namespace kvd::http {
 // The pieces of a list of tokens, each looked up once. Bytes may be any. Errors: those of the
 // session.
 Await<Result<std::map<TokenId, std::string>>> PiecesOf(DaemonSession& session,
-                                                       std::vector<TokenId> tokens);
+                                                       std::span<const TokenId> tokens);
 
 // The pieces of all tokens, one after the other. Errors: those of the session.
 Await<Result<std::string>> JoinedPieces(DaemonSession& session, std::span<const TokenId> tokens);

@@ -42,9 +42,9 @@ Await<Result<Reply>> Tokenize(RouteCall call) {
   const Value* const content = fields.Find("content");
   if (content == nullptr) co_return TokensReply(std::move(shown));
   const std::uint32_t vocab_size = tenant->model().info().vocab_size;
-  std::string path = "content";
+  const std::string path = "content";
   KVD_CO_TRY(const std::vector<TokenId> tokens,
-             co_await TokensOf(*session, vocab_size, *content, std::move(path), reading));
+             co_await TokensOf(*session, vocab_size, *content, path, reading));
   std::map<TokenId, std::string> pieces;
   if (with_pieces) {
     KVD_CO_TRY(pieces, co_await PiecesOf(*session, tokens));
