@@ -31,17 +31,27 @@ PrefixIndex::Node* PrefixIndex::NodeAt(Node* node, std::uint32_t depth) {
   return node;
 }
 
-void PrefixIndex::PutEnd(std::uint32_t sequence, Node* node, std::uint32_t depth) {
-  node->ends.insert({depth, sequence});
+void PrefixIndex::PutEnd(std::uint32_t sequence, Node* node, std::uint32_t depth, Marked mark) {
+  Put(node->ends, {depth, sequence}, std::move(mark));
   entries_[sequence].node = node;
   entries_[sequence].depth = depth;
   touched_.push_back(sequence);
   Touch(*node);
 }
 
-void PrefixIndex::TakeEnd(std::uint32_t sequence) {
-  entries_[sequence].node->ends.erase({entries_[sequence].depth, sequence});
+PrefixIndex::Marked PrefixIndex::TakeEnd(std::uint32_t sequence) {
+  Marked mark = entries_[sequence].node->ends.extract({entries_[sequence].depth, sequence});
   Touch(*entries_[sequence].node);
+  return mark;
+}
+
+void PrefixIndex::Put(std::set<Mark>& marks, const Mark& mark, Marked place) {
+  if (place.empty()) {
+    marks.insert(mark);
+    return;
+  }
+  place.value() = mark;
+  marks.insert(std::move(place));
 }
 
 void PrefixIndex::Touch(const Node& node) {
@@ -118,7 +128,7 @@ void PrefixIndex::Append(std::uint32_t sequence, std::span<const TokenId> tokens
   if (tokens.empty()) return;
   Node* node = entries_[sequence].node;
   std::uint32_t depth = entries_[sequence].depth;
-  TakeEnd(sequence);
+  Marked mark = TakeEnd(sequence);
   while (!tokens.empty()) {
     if (depth < node->end()) {
       const auto label = std::span(node->label).subspan(depth - node->start);
@@ -146,7 +156,7 @@ void PrefixIndex::Append(std::uint32_t sequence, std::span<const TokenId> tokens
     depth = node->end();
     break;
   }
-  PutEnd(sequence, node, depth);
+  PutEnd(sequence, node, depth, std::move(mark));
 }
 
 PrefixIndex::Node* PrefixIndex::MergeWithChild(Node* node, std::uint32_t gone) {
@@ -214,17 +224,18 @@ void PrefixIndex::SetPoints(std::uint32_t sequence, std::span<const std::uint32_
   KVD_ASSERT(contains(sequence));
   if (std::ranges::equal(entry.points, depths)) return;
   // The points are handled from the deepest point upwards, so that the path to the root is walked
-  // once.
+  // once. The first new point takes the place of the last old one.
+  Marked place;
   Node* node = entry.node;
   for (auto depth = entry.points.rbegin(); depth != entry.points.rend(); ++depth) {
     node = NodeAt(node, *depth);
-    node->points.erase({*depth, sequence});
+    place = node->points.extract({*depth, sequence});
   }
   node = entry.node;
   for (auto depth = depths.rbegin(); depth != depths.rend(); ++depth) {
     KVD_ASSERT(*depth >= 1 && *depth <= entry.depth);
     node = NodeAt(node, *depth);
-    node->points.insert({*depth, sequence});
+    Put(node->points, {*depth, sequence}, std::exchange(place, {}));
   }
   entry.points.assign(depths.begin(), depths.end());
 }

@@ -115,6 +115,7 @@ class PrefixIndex {
     std::uint32_t sequence = 0;
     friend auto operator<=>(const Mark&, const Mark&) = default;
   };
+  using Marked = std::set<Mark>::node_type;  // the memory of a mark
   // A node of the tree. The label of a node is the tokens [start, end()) of every sequence that
   // ends in this node or below it. The marks of a node (ends and points) have start < depth <=
   // end(); the marks of the root have depth 0. Every node except the root has a label that is not
@@ -150,8 +151,11 @@ class PrefixIndex {
   // end changes.
   void Touch(const Node& node);
   static Node* NodeAt(Node* node, std::uint32_t depth);
-  void PutEnd(std::uint32_t sequence, Node* node, std::uint32_t depth);
-  void TakeEnd(std::uint32_t sequence);
+  // `mark`: what TakeEnd returned, so that moving an end allocates nothing; or empty.
+  void PutEnd(std::uint32_t sequence, Node* node, std::uint32_t depth, Marked mark = {});
+  Marked TakeEnd(std::uint32_t sequence);
+  // Inserts the mark, in the memory of `place` unless `place` is empty.
+  static void Put(std::set<Mark>& marks, const Mark& mark, Marked place);
   // `moving`: a sequence whose end is about to be moved.
   void Split(Node* node, std::uint32_t depth, std::uint32_t moving);
   Node* AddLeaf(Node* parent, std::uint32_t sequence, std::span<const TokenId> tokens);
