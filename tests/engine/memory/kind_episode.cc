@@ -10,11 +10,15 @@ namespace kvd::memory_model {
 KindEpisode::KindEpisode(std::uint64_t seed, Kind kind, KindTally* tally)
     : random_(seed),
       tally_(tally),
-      has_state_(kind == Kind::kRecurrent || kind == Kind::kHybrid || kind == Kind::kWindowHybrid),
+      has_state_(kind == Kind::kRecurrent || kind == Kind::kHybrid || kind == Kind::kWindowHybrid ||
+                 kind == Kind::kLatentHybrid),
       has_encoder_(kind == Kind::kEncoder) {
   MemoryOptions options = SmallOptions(Cells(3, 40));
-  if (kind == Kind::kRecurrent) options.groups[0].layers.clear();
-  if (kind == Kind::kWindow || kind == Kind::kWindowHybrid) {
+  if (kind == Kind::kRecurrent || kind == Kind::kOnlyWindow) options.groups[0].layers.clear();
+  if (kind == Kind::kLatent || kind == Kind::kLatentHybrid) {
+    options.groups[0].layers[0].values_in_keys = true;
+  }
+  if (kind == Kind::kWindow || kind == Kind::kWindowHybrid || kind == Kind::kOnlyWindow) {
     window_ = static_cast<std::uint32_t>(In(1, 80));
     options.groups.push_back({.cells = Cells(3, 20), .layers = {{1, 2, 2}}, .window = window_});
   }

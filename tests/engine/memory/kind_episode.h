@@ -24,8 +24,21 @@
 
 namespace kvd::memory_model {
 
-enum class Kind { kAttention, kWindow, kRecurrent, kHybrid, kWindowHybrid, kEncoder };
-inline constexpr int kKindCount = 6;
+// kLatent and kLatentHybrid: a cell has a K row and no V row. kOnlyWindow: no layer without a window
+// has cells of its own, so the cells of group 0 have no bytes. A layer that reads the cells of
+// another layer takes no part in the memory, so it needs no kind of its own.
+enum class Kind {
+  kAttention,
+  kWindow,
+  kRecurrent,
+  kHybrid,
+  kWindowHybrid,
+  kEncoder,
+  kLatent,
+  kLatentHybrid,
+  kOnlyWindow,
+};
+inline constexpr int kKindCount = 9;
 
 // The content of a recurrent state in these tests: a sum over the tokens of the sequence.
 using Sum = std::uint64_t;

@@ -1,9 +1,9 @@
-// Runs seeded random operations on memories of every kind: full attention, window, recurrent,
-// hybrids of these, and encoder. The memory is compared with the naive reference after each
+// Runs seeded random operations on memories of every kind: full attention, window, recurrent, latent
+// rows, hybrids of these, and encoder. The memory is compared with the naive reference after each
 // operation. In a run, some steps and replays fail because cells, slots or list units are missing,
 // some are abandoned, and some are interrupted by verbs.
 //
-// KVD_TEST_SEED replays a run; KVD_TEST_SCALE multiplies the number of operations (40,000).
+// KVD_TEST_SEED replays a run; KVD_TEST_SCALE multiplies the number of operations (60,000).
 // memory_model_test tests full attention with more operations.
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace kvd::memory_model {
 
 TEST(MemoryKindsModelTest, RandomOperationsDoWhatTheReferenceDoesForEveryKind) {
   const std::uint64_t seed = SeedOfRun();
-  const auto operations = static_cast<std::uint64_t>(40000 * test::TestScale());
+  const auto operations = static_cast<std::uint64_t>(60000 * test::TestScale());
   std::printf("KVD_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   KindTally tally;
   for (std::uint64_t number = 0; tally.operations < operations; ++number) {
