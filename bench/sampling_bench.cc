@@ -29,10 +29,11 @@ std::vector<float> Row(std::size_t vocab_size) {
 
 constexpr int kHistoryTokens = 4096;
 
-void Measure(benchmark::State& state, const SamplingParams& params) {
+void Measure(benchmark::State& state, const SamplingParams& params, bool llama_draws) {
   const auto vocab_size = static_cast<std::uint32_t>(state.range(0));
   const std::vector<float> logits = Row(vocab_size);
-  auto sampler = Sampler::Create({.sampling = params, .seed = 7, .biases = {}}, vocab_size, {});
+  auto sampler = Sampler::Create(
+      {.sampling = params, .seed = 7, .biases = {}, .llama_draws = llama_draws}, vocab_size, {});
   if (!sampler) {
     std::fprintf(stderr, "sampling_bench: %s\n", sampler.error().message.c_str());
     std::abort();
@@ -50,9 +51,10 @@ void BM_RowRead(benchmark::State& state) {
 }
 
 template <class Change>
-void Add(const char* name, SamplingParams params, const Change& change) {
+void Add(const char* name, SamplingParams params, const Change& change, bool llama_draws = false) {
   change(params);
-  benchmark::RegisterBenchmark(name, [params](benchmark::State& state) { Measure(state, params); })
+  benchmark::RegisterBenchmark(
+      name, [=](benchmark::State& state) { Measure(state, params, llama_draws); })
       ->ArgName("vocabulary")
       ->Arg(32'000)
       ->Arg(150'000);
@@ -64,6 +66,8 @@ void AddAll() {
       ->Arg(32'000)
       ->Arg(150'000);
   Add("BM_SampleDefault", kDefaultSampling, [](SamplingParams&) {});
+  Add("BM_SampleLlamaDraws", kDefaultSampling, [](SamplingParams&) {}, true);
+  Add("BM_SampleLlamaDrawsPlain", kPlainSampling, [](SamplingParams&) {}, true);
   Add("BM_SampleGreedy", kDefaultSampling, [](SamplingParams& p) { p.temperature = 0; });
   Add("BM_SamplePlain", kPlainSampling, [](SamplingParams&) {});
   Add("BM_SamplePenalties", kDefaultSampling, [](SamplingParams& p) { p.repeat_penalty = 1.1f; });

@@ -57,8 +57,8 @@ class LlamaCandidates {
   // Mirostat 1 and 2; both set the shares.
   void KeepZipf(float mu, std::uint32_t vocab_size);
   void KeepSurprise(float mu);
-  // Adaptive-p: sets plain_share, and the shares with which it draws. `preferred`: the share that it
-  // prefers.
+  // Adaptive-p: sets plain_share, and the shares with which it draws. `preferred`: the share that
+  // adaptive-p prefers.
   void PreferNear(float preferred);
 
   void SetShares(bool sorts);

@@ -1,5 +1,5 @@
-// libstdc++'s std::generate_canonical adds the outputs, the first one lowest, and divides the sum by
-// the range; each operation is rounded. A quotient that rounds to 1 becomes the number before 1.
+// libstdc++'s std::generate_canonical adds the outputs, the first one lowest, and divides the sum
+// by the range; each operation is rounded. A quotient that rounds to 1 becomes the number before 1.
 // The arithmetic is written out, because other versions of the library may change theirs.
 #include "engine/sampling/mersenne_stream.h"
 

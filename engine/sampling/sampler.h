@@ -144,7 +144,8 @@ class Sampler {
 
   // Counts one draw and adapts as the draw of `token` from `logits` would, for a token that is
   // already known, before the token is accepted. A token that could not be drawn from these logits
-  // adapts nothing. With llama_draws, the draws are made again. Errors and REQUIRES: those of Sample.
+  // adapts nothing. With llama_draws, the draws are made again. Errors and REQUIRES: those of
+  // Sample.
   Status Adopt(std::span<const float> logits, TokenId token,
                const AllowedTokens* allowed = nullptr);
 

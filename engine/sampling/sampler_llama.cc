@@ -1,8 +1,8 @@
-// llama.cpp's draws. A token takes a draw of the seed's std::mt19937, also if there is one candidate
-// only. Mirostat and adaptive-p draw with std::discrete_distribution, which takes no random number
-// for one candidate. XTC has a generator of the same seed, from which it takes a number at each token
-// with two candidates or more. With a grammar (`allowed`), the first draw does not know it; if the
-// token is refused, the whole chain runs again over the allowed tokens.
+// llama.cpp's draws. A token takes a draw of the seed's std::mt19937, also if there is only one
+// candidate. Mirostat and adaptive-p draw with std::discrete_distribution, which takes no random
+// number for one candidate. XTC has a generator of the same seed, from which it takes a number at
+// each token with two candidates or more. With a grammar (`allowed`), the first draw ignores it; if
+// the token is refused, the whole chain runs again over the allowed tokens.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -127,6 +127,11 @@ void KeptSamplersTest::ExpectEverySamplerTheSameAfterLoading() {
     params.adaptive_target = 0.2f;
     params.samplers = "penalties;temperature;adaptive_p";
   });
+  ExpectTheSameAfterLoading([](kvd_generate_params& params) {
+    params.flags |= KVD_LLAMA_DRAWS;
+    params.xtc_probability = 0.5f;
+    params.xtc_threshold = 0.05f;
+  });
 }
 
 void KeptSamplersTest::ExpectTheSameAfterLoading(
@@ -224,6 +229,7 @@ TEST_F(KeptSamplersTest, KvctlsOptionsNameTheSamplersAndTheirErrors) {
   EXPECT_EQ(text("-t 1.5 --top-k 0 --sampling-seq edskypmxt"), plain);
   EXPECT_EQ(text("-t 1.5 --top-k 3 --sampler-seq pmt"), plain) << "top_k is not in the chain";
   EXPECT_NE(text("-t 1.5 --mirostat 2 --mirostat-ent 8 --mirostat-lr 0.5"), plain);
+  EXPECT_NE(text("-t 1.5 --top-k 0 --llama-draws"), plain);
   EXPECT_NE(text("-t 1.5 --samplers 'temperature;adaptive_p' --adaptive-target 0.1 "
                  "--adaptive-decay 0.5"),
             plain);

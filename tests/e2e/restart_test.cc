@@ -89,7 +89,8 @@ class RestartTest : public test::ServedDaemonTest {
     answer.held = HeldBy(client, sequence->handle());
     return answer;
   }
-  void ExpectTheSamplerGoesOn(const SamplingParams& sampling);
+  // `first_flags`: GenerateFlags of the generation that is resumed later.
+  void ExpectTheSamplerGoesOn(const SamplingParams& sampling, std::uint32_t first_flags);
   std::uint64_t PrefixHits(const Client& client) { return client.Info()->prefix_hits; }
 };
 
@@ -140,15 +141,22 @@ std::vector<SamplingParams> SamplersWithState() {
 }
 
 TEST_F(RestartTest, AGenerationGoesOnWithItsSamplerAfterARestart) {
-  for (const SamplingParams& sampling : SamplersWithState()) ExpectTheSamplerGoesOn(sampling);
+  for (const SamplingParams& sampling : SamplersWithState()) ExpectTheSamplerGoesOn(sampling, 0);
 }
 
-void RestartTest::ExpectTheSamplerGoesOn(const SamplingParams& sampling) {
+TEST_F(RestartTest, AGenerationGoesOnWithLlamaCppsDrawsAfterARestart) {
+  for (const SamplingParams& sampling : SamplersWithState())
+    ExpectTheSamplerGoesOn(sampling, wire::kLlamaDraws);
+}
+
+void RestartTest::ExpectTheSamplerGoesOn(const SamplingParams& sampling,
+                                         std::uint32_t first_flags) {
   const Client client = Connect();
   const auto draw = [&](const Sequence& sequence, std::span<const TokenId> prompt,
                         std::int32_t count, const std::function<void()>& meanwhile) {
     std::vector<TokenId> tokens;
-    const std::uint32_t flags = prompt.empty() ? wire::kContinue | wire::kResumeSampler : 0u;
+    const std::uint32_t flags =
+        prompt.empty() ? wire::kContinue | wire::kResumeSampler : first_flags;
     auto generation = sequence.Generate({.tokens = prompt,
                                          .predict_max = count,
                                          .sampling = sampling,

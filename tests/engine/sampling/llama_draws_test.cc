@@ -1,5 +1,5 @@
-// Compares llama.cpp's draws (SamplerOptions::llama_draws) with those that llama.cpp has made, which
-// are in tests/data/sampling, and resumes them anywhere.
+// Compares llama.cpp's draws (SamplerOptions::llama_draws) with those that llama.cpp has made,
+// which are in tests/data/sampling, and resumes them anywhere.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

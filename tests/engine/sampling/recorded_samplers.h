@@ -1,5 +1,5 @@
-// The inputs and recorded results of tests/data/sampling: generated rows of logits, the history, and
-// the parameters of a line's name.
+// The inputs and recorded results of tests/data/sampling: generated rows of logits, the history,
+// and the parameters of a line's name.
 #pragma once
 
 #include <gtest/gtest.h>
