@@ -625,13 +625,13 @@ enum kvd_generate_flags {
   /* Resumes the sampler of the last generation that drew tokens for this sequence, or for the
    * sequence from which it was forked or loaded: the seed is the same, and the first draw is the
    * sampler's next draw. Temperature, top_k to repeat_last, top_n_sigma to dry_breakers, seed,
-   * biases, KVD_IGNORE_EOS and KVD_LLAMA_DRAWS are those of the earlier generation; the values in the
-   * request with KVD_RESUME_SAMPLER are ignored. A grammar is not kept: the request brings the text and the
-   * triggers of the earlier generation again, and the grammar reads the tokens since its beginning.
-   * Errors: KVD_NOT_FOUND (no generation has drawn tokens for the sequence), KVD_INVALID_ARGUMENT
-   * (the grammar differs), KVD_CONFLICT (the tokens were edited and left the grammar's language). With KVD_CONTINUE and
-   * KVD_RESUME_SAMPLER, a request produces the tokens that the earlier generation would have
-   * produced next. */
+   * biases, KVD_IGNORE_EOS and KVD_LLAMA_DRAWS are those of the earlier generation; the values in
+   * the request with KVD_RESUME_SAMPLER are ignored. A grammar is not kept: the request brings the
+   * text and the triggers of the earlier generation again, and the grammar reads the tokens since
+   * its beginning. Errors: KVD_NOT_FOUND (no generation has drawn tokens for the sequence),
+   * KVD_INVALID_ARGUMENT (the grammar differs), KVD_CONFLICT (the tokens were edited and left the
+   * grammar's language). With KVD_CONTINUE and KVD_RESUME_SAMPLER, a request produces the tokens
+   * that the earlier generation would have produced next. */
   KVD_RESUME_SAMPLER = 16,
   /* Tokens are drawn as llama.cpp draws them, so that equal logits give llama.cpp's text of the
    * seed. The low 32 bits of the seed are llama.cpp's seed; llama.cpp's seed 0 is the seed
