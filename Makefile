@@ -6,7 +6,8 @@
 #                           default, the bundled model; hybrid, the bundled model with some
 #                           recurrent layers; or a GGUF file made like them
 #   make install [PREFIX=/usr/local]
-#                           build the programs and install them with the C library, its header and systemd units
+#                           build the programs and install them with the C library, its header and
+#                           systemd units
 #   make test               build, then run every test
 #   make bench [MODEL=hybrid|file]
 #                           build, then run every bench. MODEL: as for demo, or any GGUF file
@@ -44,9 +45,9 @@ test: build-release
 	tools/check/run_tests $(STRICT) build/release
 demo: build-programs
 	build/release/bin/kvd-demo --seed $(SEED) $(if $(MODEL),--model $(MODEL))
-# DESTDIR and PREFIX (/usr/local) as usual.
+# DESTDIR and PREFIX (/usr/local) as usual: the unit and kvd.pc name PREFIX.
 install: build-programs
-	cmake --install build/release --prefix $(PREFIX)
+	cmake --install build/release --prefix $(abspath $(PREFIX))
 bench: build-release
 	tools/check/run_benches build/release $(MODEL_FILE)
 asan tsan: %: build-%
