@@ -237,8 +237,10 @@ Status AnswerJournal::Append(std::uint32_t kind, const std::string& bytes) {
   const std::string& all = record.bytes();
   // One call: the kernel appends all of it, or fails for want of space.
   if (::write(file_.get(), all.data(), all.size()) != static_cast<ssize_t>(all.size())) {
-    (void)::ftruncate(file_.get(), static_cast<off_t>(byte_count_));
-    return FailErrno(Concat("journal ", name_));
+    const std::unexpected<Error> failed = FailErrno(Concat("journal ", name_));
+    // A record that is cut would hide those behind it.
+    if (::ftruncate(file_.get(), static_cast<off_t>(byte_count_)) != 0) byte_count_ = kBytesMax;
+    return failed;
   }
   byte_count_ += all.size();
   return {};
