@@ -1,0 +1,157 @@
+#include "http/backend/daemon_plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <climits>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <span>
+
+#include "base/text.h"
+#include "http/backend/digest.h"
+
+namespace kvd::http {
+namespace {
+
+constexpr std::uint64_t kPoolCellsMin = 4096;
+constexpr std::uint64_t kPoolCellsMax = 1ull << 32;
+constexpr std::uint64_t kCellStep = 32;  // cells of a block
+
+// A connection for each tenant, for the first look at the daemon, and for kvctl beside them.
+constexpr std::uint32_t kConnectionsMax = 4096;
+
+std::string RealPath(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
+                                                         &std::free);
+  return real ? std::string(real.get()) : path;
+}
+
+void Add(std::vector<std::string>& arguments, std::string_view flag, std::string value) {
+  arguments.emplace_back(flag);
+  arguments.push_back(std::move(value));
+}
+
+// The flags that change what the daemon computes, and those of the user.
+std::vector<std::string> ServingArguments(const Settings& settings) {
+  std::vector<std::string> arguments = ModelArguments(settings);
+  if (settings.threads != 0) Add(arguments, "--threads", Concat(settings.threads));
+  if (settings.ubatch_tokens != 0) {
+    Add(arguments, "--ubatch-size", Concat(settings.ubatch_tokens));
+  }
+  if (settings.locks_weights) arguments.emplace_back("--mlock");
+  if (settings.is_deterministic) arguments.emplace_back("--deterministic");
+  arguments.insert(arguments.end(), settings.daemon_arguments.begin(),
+                   settings.daemon_arguments.end());
+  return arguments;
+}
+
+// The sizes of a plan, in cells.
+struct Sizes {
+  std::uint64_t slot = 0;    // context of one slot
+  std::uint64_t needed = 0;  // the slots' context
+  std::uint64_t least = 0;   // of the pool
+};
+
+Sizes SizesOf(const Settings& settings, const ModelFacts& facts) {
+  const std::uint64_t trained = facts.context_length;
+  const std::uint64_t slots = settings.is_unified ? 1 : settings.slot_count;
+  const bool is_given = settings.context_cells != 0;
+  Sizes sizes;
+  sizes.slot =
+      is_given ? std::min<std::uint64_t>(settings.context_cells / slots, trained) : trained;
+  // Of a unified context a slot has at most the trained length, but all of them may be longer.
+  sizes.needed = is_given && settings.is_unified ? settings.context_cells : sizes.slot * slots;
+  const std::uint64_t certain = is_given ? sizes.needed : sizes.slot;
+  sizes.least = certain + certain / 4;
+  if (!settings.tenants_path.empty()) sizes.least = std::max(sizes.least, 2 * sizes.slot);
+  return sizes;
+}
+
+std::uint64_t ReadNumberFile(const char* path) {
+  std::ifstream file(path);
+  std::uint64_t number = 0;
+  return file >> number ? number : 0;
+}
+
+}  // namespace
+
+Result<ModelFacts> ReadModelFacts(std::string_view text) {
+  ModelFacts facts;
+  const auto read = [&](std::string_view name, auto& number) -> Status {
+    const std::string start = Concat("\n", name, "=");
+    const std::string with_break = Concat("\n", text);
+    const std::size_t at = with_break.find(start);
+    if (at != std::string::npos) {
+      const std::string_view digits = std::string_view(with_break).substr(at + start.size());
+      if (std::from_chars(digits.data(), digits.data() + digits.size(), number).ec == std::errc()) {
+        return {};
+      }
+    }
+    return Fail(Code::kCorrupt, "kvd --describe: there is no number ", name);
+  };
+  KVD_CHECK_OK(read("context", facts.context_length));
+  KVD_CHECK_OK(read("cell_bytes", facts.cell_bytes));
+  KVD_CHECK_OK(read("weight_bytes", facts.weight_bytes));
+  return facts;
+}
+
+std::vector<std::string> ModelArguments(const Settings& settings) {
+  std::vector<std::string> arguments;
+  if (!settings.model_path.empty()) Add(arguments, "--model", RealPath(settings.model_path));
+  if (!settings.k_type.empty()) Add(arguments, "--cache-type-k", settings.k_type);
+  if (!settings.v_type.empty()) Add(arguments, "--cache-type-v", settings.v_type);
+  if (settings.keeps_windows) arguments.emplace_back("--swa-full");
+  return arguments;
+}
+
+std::string DaemonName(const Settings& settings) {
+  std::string text = Concat(settings.context_cells, "\n", settings.slot_count, "\n",
+                            settings.is_unified ? 1 : 0, "\n", settings.tenants_path);
+  for (const std::string& argument : ServingArguments(settings)) {
+    text.append(1, '\n') += argument;
+  }
+  const Digest digest = Sha256(text);
+  return "http-" + HexText(std::span(digest).first(8));
+}
+
+DaemonPlan PlanDaemon(const Settings& settings, const ModelFacts& facts,
+                      std::uint64_t memory_bytes) {
+  DaemonPlan plan;
+  const Sizes sizes = SizesOf(settings, facts);
+  const std::uint64_t fitting = memory_bytes / 4 / std::max<std::uint64_t>(facts.cell_bytes, 1);
+  const std::uint64_t wanted =
+      std::max({std::min(4 * sizes.needed, fitting), sizes.least, kPoolCellsMin});
+  plan.cells = std::min((wanted + kCellStep - 1) / kCellStep * kCellStep, kPoolCellsMax);
+  plan.cells_needed = std::min(sizes.needed, sizes.least);
+  const std::uint64_t slots = settings.is_unified ? 1 : settings.slot_count;
+  if (settings.context_cells / slots > facts.context_length) {
+    plan.notes.push_back(Concat("--ctx-size: a slot would have ", settings.context_cells / slots,
+                                " tokens; it has the ", facts.context_length,
+                                " that the model was trained for"));
+  }
+  Add(plan.arguments, "--name", DaemonName(settings));
+  Add(plan.arguments, "--cells", Concat(plan.cells));
+  Add(plan.arguments, "--max-connections", Concat(kConnectionsMax));
+  // The flags of kvd that the user gives come last, and replace the ones before.
+  const std::vector<std::string> serving = ServingArguments(settings);
+  plan.arguments.insert(plan.arguments.end(), serving.begin(), serving.end());
+  return plan;
+}
+
+std::uint64_t MemoryBytes() {
+  const auto pages = static_cast<std::uint64_t>(std::max(::sysconf(_SC_PHYS_PAGES), 0L));
+  const auto page_bytes = static_cast<std::uint64_t>(std::max(::sysconf(_SC_PAGESIZE), 0L));
+  std::uint64_t bytes = pages * page_bytes;
+  for (const char* const limit :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    if (const std::uint64_t allowed = ReadNumberFile(limit); allowed != 0) {
+      bytes = std::min(bytes, allowed);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace kvd::http

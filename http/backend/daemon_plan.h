@@ -1,0 +1,54 @@
+// DaemonPlan: the name and the flags of the daemon that kvd-http starts for its settings.
+//
+// The name is "http-" and 16 hexadecimal digits of a hash of the model's real path and of all flags
+// that change what the daemon serves. A kvd-http with the same options finds the same daemon, and
+// one with other options another daemon.
+//
+// Size of the pool. The slots' context is S tokens: that of --ctx-size, or without it what the model
+// was trained for, in each slot (--kv-unified: in all slots together). Prefixes that no slot uses
+// need room, too, so the pool has 4 S cells, but more than a quarter of the machine's memory only for
+// the first 1.25 S, which are needed to serve all slots. Without --ctx-size these are 1.25 times the
+// context of one slot. With --tenants, whose tenants may hold half of the pool each by default, the
+// pool has at least two contexts of a slot.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "http/options/settings.h"
+
+namespace kvd::http {
+
+// What `kvd --describe` prints about a model.
+struct ModelFacts {
+  std::uint32_t context_length = 0;
+  std::uint64_t cell_bytes = 0;
+  std::uint64_t weight_bytes = 0;
+};
+// Errors: kCorrupt: a line is missing.
+Result<ModelFacts> ReadModelFacts(std::string_view text);
+
+// The flags of the model alone, for `kvd --describe`.
+std::vector<std::string> ModelArguments(const Settings& settings);
+
+// The name of the daemon; it does not depend on the machine's memory.
+std::string DaemonName(const Settings& settings);
+
+struct DaemonPlan {
+  std::uint64_t cells = 0;             // of the pool
+  std::uint64_t cells_needed = 0;      // S: with fewer a daemon cannot serve the slots
+  std::vector<std::string> arguments;  // of kvd, with its name, without paths of its files
+  std::vector<std::string> notes;      // lines for standard error
+};
+
+// `memory_bytes`: of the machine.
+DaemonPlan PlanDaemon(const Settings& settings, const ModelFacts& facts,
+                      std::uint64_t memory_bytes);
+
+// The machine's memory, or what the control group of this process allows if that is less.
+std::uint64_t MemoryBytes();
+
+}  // namespace kvd::http

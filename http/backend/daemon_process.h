@@ -1,0 +1,81 @@
+// DaemonProcess: a daemon that kvd-http has started, or that an earlier kvd-http has started and
+// left behind: found or started, started again when it dies, and stopped at an orderly end.
+//
+// Several kvd-http may use one daemon. Beside the daemon's socket are two files:
+//
+//   NAME.starting  locked (exclusively) while a kvd-http looks for the daemon and starts or stops it
+//   NAME.gateways  locked (shared) by each kvd-http that uses the daemon
+//
+// At its orderly end a kvd-http stops the daemon only if no other one holds NAME.gateways; the last
+// one stops it. The kernel releases the locks of a process that is killed, so the daemon of a killed
+// kvd-http waits for the next one, which finds it by its name.
+//
+// The functions block and are for a worker thread, but for Exited, which is for the loop. A
+// DaemonProcess does not stop its daemon when it is destroyed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "client/client.h"
+
+namespace kvd::http {
+
+struct DaemonLaunch {
+  std::string program;  // path of kvd
+  std::string name;
+  std::vector<std::string> arguments;
+  std::string log_path;
+};
+
+class DaemonProcess {
+ public:
+  explicit DaemonProcess(DaemonLaunch launch) : launch_(std::move(launch)) {}
+  DaemonProcess(const DaemonProcess&) = delete;
+  DaemonProcess& operator=(const DaemonProcess&) = delete;
+
+  // Finds the running daemon or starts it, and waits until it serves clients, however long it reads
+  // its model. Called again after Exited. Errors: kCancelled (`is_cancelled` became true); kIo: the
+  // daemon has ended; the message is the last line of its log; those of Client::Connect.
+  Status Ensure(const std::atomic<bool>& is_cancelled);
+
+  const std::string& name() const { return launch_.name; }
+  pid_t pid() const { return pid_; }
+  bool was_started() const { return was_started_; }  // by the last Ensure
+  // A descriptor that becomes readable when the daemon has ended. REQUIRES: Ensure has succeeded.
+  int exit_descriptor() const { return exited_.get(); }
+  // Waits for a child that has ended, and returns how: "exit status 1", "signal 9".
+  std::string Reap();
+
+  enum class Stopped : unsigned char { kStopped, kUsedByOthers };
+  // Stops the daemon, and removes its stored state if `forgets`, unless another kvd-http uses it.
+  // Errors: kTimeout: it has not ended in `grace` and was killed; those of RunProgram.
+  Result<Stopped> Stop(bool forgets, std::chrono::milliseconds grace);
+  // Sends SIGHUP: the daemon reads its tenants' file again.
+  void SendReload() const;
+
+ private:
+  Status Connect();
+  Status StartAndWait(const std::atomic<bool>& is_cancelled);
+  Status WaitUntilServing(const std::atomic<bool>& is_cancelled);
+  Result<pid_t> Start();
+
+  DaemonLaunch launch_;
+  UniqueFd users_;   // NAME.gateways, locked
+  UniqueFd exited_;  // pidfd of the daemon
+  pid_t pid_ = -1;
+  bool is_child_ = false;
+  bool was_started_ = false;
+};
+
+// The last line of a file that is not empty; empty: there is none.
+std::string LastLine(const std::string& path);
+
+}  // namespace kvd::http
