@@ -346,8 +346,8 @@ Result<Decoding> Client::StartDecode(SequenceHandle sequence, std::span<const To
   return Decoding(connection_, request);
 }
 
-Result<Generation> Client::StartGenerate(SequenceHandle sequence,
-                                         const GenerateOptions& options) const {
+Result<Generation> Client::SendGenerate(SequenceHandle sequence, const GenerateOptions& options,
+                                        const EarlierAttempt* earlier) const {
   KVD_TRY(const wire::GenerateView view, ViewOf(options, session().vocab_size));
   const auto flags =
       static_cast<std::uint16_t>(FlagIf(options.wants_progress, wire::kFlagProgress) |
@@ -360,8 +360,24 @@ Result<Generation> Client::StartGenerate(SequenceHandle sequence,
                                                out);
                         },
                         &view};
+  if (earlier != nullptr) {
+    KVD_CHECK_OK(connection_->Repeat(*earlier, submission, payload, OutputMode::kInPlace));
+    return Generation(connection_, earlier->request);
+  }
   KVD_TRY(const RequestId request, connection_->Submit(submission, payload, OutputMode::kInPlace));
   return Generation(connection_, request);
+}
+
+Result<Generation> Client::StartGenerate(SequenceHandle sequence,
+                                         const GenerateOptions& options) const {
+  return SendGenerate(sequence, options, nullptr);
+}
+
+Result<Generation> Client::ResumeGenerate(RequestId request, SequenceHandle sequence,
+                                          const GenerateOptions& options, std::uint32_t received,
+                                          TokenId last) const {
+  const EarlierAttempt earlier{.request = request, .received = received, .last_token = last};
+  return SendGenerate(sequence, options, &earlier);
 }
 
 Result<std::vector<TextEmbedding>> Client::Embed(std::span<const std::span<const TokenId>> texts,

@@ -81,6 +81,9 @@ class Client {
   // Renew replaces a session that has failed with kDisconnected or kSessionLost by a new session
   // without sequences. See Connection::Renew.
   Status Renew() const { return connection_->Renew(); }
+  // Leaves the session so that another process can resume it, see Connection::Leave and
+  // docs/sessions.md. Sequences of this session are not dropped by their destructors afterwards.
+  Status Leave() const { return connection_->Leave(); }
 
   // ------------------------------------------------------------------- any verb, typed Calls any
   // verb: the type of `args` selects the verb (shm/verb_table.h). Each of the functions further
@@ -191,6 +194,18 @@ class Client {
   Result<Decoding> StartDecode(SequenceHandle sequence, std::span<const TokenId> tokens, Pos pos,
                                wire::LogitsWanted wanted, std::uint16_t flags = 0) const;
   Result<Generation> StartGenerate(SequenceHandle sequence, const GenerateOptions& options) const;
+  // Resumes the generation `request` (Generation::request) of an earlier process of this session,
+  // which was opened with the session's token (docs/sessions.md). `options` must be those of the
+  // earlier process. `received`: the number of the answer's tokens that the caller keeps; `last`:
+  // the last of them. The pieces begin after these tokens and their text; with `received` 0 the
+  // whole answer is repeated. Does not wait. Errors: those of StartGenerate, kInvalidArgument (the
+  // request is 0), kConflict (this process already has the request in flight). Errors of the
+  // generation: also kConflict (the sequence was edited or computed on since; `received` is more
+  // than the daemon can have sent; or the log-probabilities of the first token are lost, which
+  // happens with kContinue and `received` 0).
+  Result<Generation> ResumeGenerate(RequestId request, SequenceHandle sequence,
+                                    const GenerateOptions& options, std::uint32_t received,
+                                    TokenId last) const;
   // Returns the embedding of a text with the pooling that the model's file declares. The daemon
   // does not store the tokens. flags: kFlagNormalize (scale rows to length 1). Errors: kUnsupported
   // (the model has no embeddings), kInvalidArgument (the text is too long), kNoSpace (the rows
@@ -282,6 +297,8 @@ class Client {
   Result<wire::DefragReply> Defrag() const;
 
  private:
+  Result<Generation> SendGenerate(SequenceHandle sequence, const GenerateOptions& options,
+                                  const EarlierAttempt* earlier) const;
   template <wire::VerbArguments Args>
   Status CallForNothing(const Args& args, const Payload& payload = {},
                         std::uint16_t flags = 0) const {

@@ -14,6 +14,7 @@
 #include "client/connection.h"
 
 #include <pthread.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
@@ -85,12 +86,32 @@ Connection::Connection(Handshake handshake, const ConnectOptions& options)
       call_timeout_(options.call_timeout),
       first_map_(std::move(handshake.map)),
       link_(std::make_shared<Link>(std::move(handshake), 1)) {
+  const bool is_resumed =
+      std::ranges::any_of(options.session_token, [](std::uint8_t byte) { return byte != 0; });
   options_.session_token = info_.session_token;
-  requests_.BeginAfter(info_.last_request);
+  if (is_resumed) {
+    requests_.BeginFarAfter(info_.last_request);
+  } else {
+    requests_.BeginAfter(info_.last_request);
+  }
 }
 
 Connection::~Connection() {
-  if (CheckProcess() && !is_lost_) (void)SayGoodbye(link_->socket.get());
+  if (CheckProcess() && !is_lost_ && !has_left_) (void)SayGoodbye(link_->socket.get());
+}
+
+Status Connection::Leave() {
+  KVD_CHECK_OK(CheckProcess());
+  const MutexLock lock(mutex_);
+  if (std::exchange(has_left_, true)) return {};
+  if (!is_lost_) (void)PumpAll();
+  if (!failure_) failure_ = Error{Code::kDisconnected, "this client has left its session"};
+  unsent_.clear();
+  // The socket is shut down and not closed, because another thread may sleep on it.
+  if (events_ != nullptr) (void)events_->Watch(-1);
+  (void)::shutdown(link_->socket.get(), SHUT_RDWR);
+  TellOthers();
+  return {};
 }
 
 std::uint64_t Connection::request_arena_bytes() const {
@@ -267,7 +288,8 @@ Connection::Deadline Connection::Soon(const Deadline& deadline) {
 }
 
 Result<PendingRequest*> Connection::SubmitLocked(wire::Submission submission,
-                                                 const Payload& payload, OutputMode mode) {
+                                                 const Payload& payload, OutputMode mode,
+                                                 const EarlierAttempt* earlier) {
   KVD_CHECK_OK(Failure());
   if (!is_lost_) KVD_CHECK_OK(SendUnsent());
   const wire::VerbRow* const row = wire::FindVerb(submission.verb);
@@ -277,16 +299,24 @@ Result<PendingRequest*> Connection::SubmitLocked(wire::Submission submission,
     if (room.error().code == Code::kCorrupt) failure_ = room.error();
     return std::unexpected(std::move(room).error());
   }
-  PendingRequest* request = requests_.Add(mode, is_remembered);
+  PendingRequest* request = earlier == nullptr
+                                ? requests_.Add(mode, is_remembered)
+                                : requests_.Adopt(earlier->request, mode, is_remembered);
   if (request == nullptr) {
     return Fail(Code::kNoSpace, "requests: ", RequestTable::kRequestsMax,
                 " are in flight or not taken; take or abandon some");
   }
   submission.request = static_cast<std::uint64_t>(request->id);
   request->submission = submission;
-  // A request is queued in `unsent_` if the ring has no room, if the link is lost, or if other
-  // requests are queued already.
-  const bool is_kept = !*room || is_lost_ || !unsent_.empty() || !requests_.FitsWindow(*request);
+  if (earlier != nullptr) {
+    request->was_sent = true;
+    request->received = earlier->received;
+    request->last_token = earlier->last_token;
+  }
+  // A request is queued in `unsent_` if the ring has no room, if the link is lost, if other requests
+  // are queued already, or if an earlier process has sent it.
+  const bool is_kept = !*room || is_lost_ || !unsent_.empty() || earlier != nullptr ||
+                       !requests_.FitsWindow(*request);
   if (payload.byte_count != 0 && (is_kept || may_recover())) {
     request->payload.resize(payload.byte_count);
     payload.write(payload.context, request->payload);
@@ -353,6 +383,19 @@ Result<RequestId> Connection::Submit(wire::Submission submission, const Payload&
   const MutexLock lock(mutex_);
   KVD_TRY(const PendingRequest* request, SubmitLocked(submission, payload, mode));
   return request->id;
+}
+
+Status Connection::Repeat(const EarlierAttempt& earlier, wire::Submission submission,
+                          const Payload& payload, OutputMode mode) {
+  KVD_CHECK_OK(CheckProcess());
+  const MutexLock lock(mutex_);
+  if (earlier.request == RequestId{}) return Fail(Code::kInvalidArgument, "request: 0");
+  if (requests_.Find(earlier.request) != nullptr) {
+    return Fail(Code::kConflict, "request ", static_cast<std::uint64_t>(earlier.request),
+                ": already in flight");
+  }
+  KVD_CHECK_OK(SubmitLocked(submission, payload, mode, &earlier));
+  return is_lost_ ? Status() : SendUnsent();
 }
 
 Result<wire::Completion> Connection::Finish(RequestId id, Timeout timeout,

@@ -48,6 +48,13 @@ struct Payload {
 // sends the payload.
 Payload PayloadOf(const std::span<const std::byte>& bytes);
 
+// What a client has received of the answer to a request of an earlier process of its session.
+struct EarlierAttempt {
+  RequestId request{};
+  std::uint32_t received = 0;  // the value for wire::Submission::received
+  TokenId last_token = 0;      // the last received token; not used if `received` is 0
+};
+
 class Connection {
  public:
   using Timeout = std::chrono::milliseconds;  // the time limit of a call; negative: no limit
@@ -55,7 +62,8 @@ class Connection {
   // Errors: those of ShakeHands.
   static Result<std::shared_ptr<Connection>> Open(const ConnectOptions& options);
   Connection(Handshake handshake, const ConnectOptions& options);
-  // Sends the goodbye byte, so that the daemon does not wait for a reconnect.
+  // Sends the goodbye byte, so that the daemon does not wait for a reconnect, unless Leave was
+  // called.
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -77,6 +85,13 @@ class Connection {
   // call.
   Status Renew();
 
+  // Closes the connection without the goodbye byte: the session waits for another process with its
+  // token (ConnectOptions::outlive_seconds), and the daemon stops the requests in flight after the
+  // step in progress. Calls then fail with kDisconnected; destructors of the session's objects
+  // change nothing. Received outputs stay readable. Renew opens a new session. Error:
+  // kInvalidArgument (a forked process).
+  Status Leave();
+
   // Submits a request and waits for its last completion. `output` (may be null) receives the
   // outputs of all pieces, concatenated. Errors: those of the daemon, kNoSpace (the payload is
   // larger than the arena), kTimeout (the request is abandoned, and may still be applied),
@@ -90,6 +105,12 @@ class Connection {
   // those of Call except kTimeout; kNoSpace also if RequestTable::kRequestsMax requests are in
   // flight or have answers that were not taken.
   Result<RequestId> Submit(wire::Submission submission, const Payload& payload, OutputMode mode);
+  // Submits a request of an earlier process of this session again, with its id and as a retry, and
+  // does not wait. The arguments and the payload must be those of the earlier process. Errors: those
+  // of Submit; kInvalidArgument (the id is 0); kConflict (this process already has the request in
+  // flight).
+  Status Repeat(const EarlierAttempt& earlier, wire::Submission submission, const Payload& payload,
+                OutputMode mode);
   // Waits for the answer of a request that was submitted with kCollect. Errors: those of Call,
   // which end the request, except for kTimeout; kNotFound (no such request).
   Result<wire::Completion> Finish(RequestId request, Timeout timeout,
@@ -146,8 +167,11 @@ class Connection {
   // Returns the time kRoomPoll from now, or `deadline` if `deadline` is earlier.
   static Deadline Soon(const Deadline& deadline);
   Status CheckProcess() const;
+  // `earlier` (may be null): the attempt of an earlier process, whose id the request keeps; the
+  // request is then always queued.
   Result<PendingRequest*> SubmitLocked(wire::Submission submission, const Payload& payload,
-                                       OutputMode mode) KVD_REQUIRES(mutex_);
+                                       OutputMode mode, const EarlierAttempt* earlier = nullptr)
+      KVD_REQUIRES(mutex_);
   // REQUIRES: the final answer has arrived.
   Result<wire::Completion> TakeFinal(PendingRequest* request, std::vector<std::byte>* output)
       KVD_REQUIRES(mutex_);
@@ -213,6 +237,8 @@ class Connection {
   // True while link_ is lost; lost_at_, next_attempt_ and pause_ then describe the attempts to
   // restore the connection.
   bool is_lost_ KVD_GUARDED_BY(mutex_) = false;
+  // True after Leave, until Renew opens a new session.
+  bool has_left_ KVD_GUARDED_BY(mutex_) = false;
   Clock::time_point lost_at_ KVD_GUARDED_BY(mutex_);
   Clock::time_point next_attempt_ KVD_GUARDED_BY(mutex_);
   std::chrono::milliseconds pause_ KVD_GUARDED_BY(mutex_){0};

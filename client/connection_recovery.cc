@@ -78,6 +78,7 @@ void Connection::AttemptToRecover(std::chrono::milliseconds time_max) {
   Result<Handshake> handshake = TryHandshake(options);
   mutex_.Lock();
   has_leader_ = false;
+  if (has_left_) return;
   const auto now = Clock::now();
   if (handshake) {
     AdoptLink(std::move(*handshake));
@@ -223,6 +224,7 @@ Status Connection::Renew() {
   if (link_->ledger.held_count() != 0) old_links_.emplace(link_->number, link_);
   link_ = std::make_shared<Link>(std::move(handshake), link_->number + 1);
   is_lost_ = false;
+  has_left_ = false;
   failure_.reset();
   WatchLink();
   return {};

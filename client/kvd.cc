@@ -111,6 +111,13 @@ int kvd_connect(const kvd_connect_options* options, kvd_client** client) {
 
 void kvd_close(kvd_client* client) { delete client; }
 
+int kvd_leave(kvd_client* client) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    return client->client.Leave();
+  });
+}
+
 int kvd_renew(kvd_client* client) {
   return CallBody([&]() -> Status {
     KVD_CHECK_OK(NotNull(client, "client"));

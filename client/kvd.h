@@ -130,10 +130,11 @@ typedef struct kvd_connect_options {
   uint64_t cache_salt;
   /* How long the library tries to restore a lost connection; 0: not at all; default 10,000. */
   int32_t reconnect_timeout_ms;
-  /* Seconds for which the daemon keeps the session, and continues its requests, after the
-   * connection is lost without kvd_close, also if this process has ended; at most 604,800. Another
-   * process resumes the session with session_token. Default 0: the session ends with this
-   * process. */
+  /* Seconds for which the daemon keeps the session after the connection is lost without kvd_close,
+   * or after kvd_leave, also if this process has ended; at most 604,800. Another process resumes the
+   * session with session_token. Requests in flight stop after the step in progress; the other
+   * process continues a generation with kvd_generate_resume_submit. Default 0: the session ends with
+   * this process. */
   uint32_t outlive_seconds;
   /* The tenant to which the session belongs; all zero (default): the uid itself. The daemon accepts
    * tenants only from the uid of its flag --tenant-uid. */
@@ -152,6 +153,11 @@ int kvd_connect(const kvd_connect_options* options, kvd_client** client);
  * the pristine cells of the session's sequences until the room is needed (see kvd_sequence_retain).
  * `client` may be null. */
 void kvd_close(kvd_client* client);
+/* Closes the connection without ending the session, so that another process can resume the session
+ * with its token (outlive_seconds). Requests in flight stop after the step in progress. Received
+ * outputs stay valid. Every later call on the client except kvd_close and kvd_renew fails with
+ * KVD_DISCONNECTED; kvd_close then only frees the client, and kvd_renew opens a new session. */
+int kvd_leave(kvd_client* client);
 /* Replaces a session that has failed with KVD_DISCONNECTED or KVD_SESSION_LOST by a new one without
  * sequences. Requests in flight end with the code with which the session has failed. kvd_renew does
  * nothing if the session has not failed. Errors: those of kvd_connect. REQUIRES: no other thread is
@@ -780,6 +786,18 @@ int kvd_generate_submit(kvd_client* client, kvd_sequence sequence,
                         const kvd_generate_params* params, kvd_request* request);
 int kvd_generate_next(kvd_client* client, kvd_request request, int32_t timeout_ms, kvd_piece* piece,
                       kvd_generate_result* result);
+/* Resumes a generation of an earlier process of this session; `client` was opened with the
+ * session's token (docs/sessions.md). `request`, `sequence` and `params` are those of the earlier
+ * process's kvd_generate_submit. `received`: the number of the answer's tokens that the caller
+ * keeps; `last`: the last of them, or any number if `received` is 0. kvd_generate_next returns the
+ * pieces after these tokens and their text; with `received` 0 the whole answer is repeated. Errors:
+ * KVD_INVALID_ARGUMENT (the request is 0), KVD_CONFLICT (this process already has the request in
+ * flight). kvd_generate_next returns KVD_CONFLICT also if the sequence was edited or computed on
+ * since, if `received` is more than the daemon can have sent, or if the log-probabilities of the
+ * first token are lost (KVD_CONTINUE with `received` 0). */
+int kvd_generate_resume_submit(kvd_client* client, kvd_request request, kvd_sequence sequence,
+                               const kvd_generate_params* params, uint32_t received,
+                               kvd_token last);
 
 /* Waits for the answer of a request of any verb except decode and generate, and writes the outputs
  * that were given to its kvd_..._submit. Errors: those of the verb, which end the request;

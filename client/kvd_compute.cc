@@ -217,6 +217,13 @@ std::shared_ptr<Generation> TakeGeneration(kvd_client* client, kvd_request reque
   return generation;
 }
 
+kvd_request Keep(kvd_client* client, Generation generation) {
+  const auto id = static_cast<kvd_request>(generation.request());
+  const MutexLock lock(client->requests_mutex);
+  client->generations.emplace(id, std::make_shared<Generation>(std::move(generation)));
+  return id;
+}
+
 KvdFinisher TakeFinisher(kvd_client* client, kvd_request request) {
   const MutexLock lock(client->requests_mutex);
   auto found = client->finishers.extract(request);
@@ -445,10 +452,22 @@ int kvd_generate_submit(kvd_client* client, kvd_sequence sequence,
     GenerateTexts texts;
     KVD_TRY(const GenerateOptions options, OptionsFrom(params, texts));
     KVD_TRY(Generation generation, client->client.StartGenerate(HandleFrom(sequence), options));
-    const auto id = static_cast<kvd_request>(generation.request());
-    const MutexLock lock(client->requests_mutex);
-    client->generations.emplace(id, std::make_shared<Generation>(std::move(generation)));
-    *request = id;
+    *request = Keep(client, std::move(generation));
+    return {};
+  });
+}
+
+int kvd_generate_resume_submit(kvd_client* client, kvd_request request, kvd_sequence sequence,
+                               const kvd_generate_params* params, uint32_t received,
+                               kvd_token last) {
+  return CallBody([&]() -> Status {
+    KVD_CHECK_OK(NotNull(client, "client"));
+    GenerateTexts texts;
+    KVD_TRY(const GenerateOptions options, OptionsFrom(params, texts));
+    KVD_TRY(Generation generation,
+            client->client.ResumeGenerate(static_cast<RequestId>(request), HandleFrom(sequence),
+                                          options, received, last));
+    (void)Keep(client, std::move(generation));
     return {};
   });
 }

@@ -1,18 +1,23 @@
 #include "client/request_table.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
+
+#include "base/check.h"
 
 namespace kvd {
 namespace {
 
 constexpr std::uint64_t kIndexMask = RequestTable::kRequestsMax - 1;
+constexpr std::uint64_t kCounterMax =
+    std::numeric_limits<std::uint64_t>::max() / RequestTable::kRequestsMax;
 
 }  // namespace
 
 PendingRequest* RequestTable::Add(OutputMode mode, bool is_remembered) {
+  if (count() >= kRequestsMax) return nullptr;
   if (free_.empty()) {
-    if (entries_.size() == kRequestsMax) return nullptr;
     free_.push_back(static_cast<std::uint32_t>(entries_.size()));
     entries_.push_back(std::make_unique<PendingRequest>());
   }
@@ -25,14 +30,35 @@ PendingRequest* RequestTable::Add(OutputMode mode, bool is_remembered) {
   return request;
 }
 
-PendingRequest* RequestTable::Find(RequestId id) {
-  const auto index = static_cast<std::uint64_t>(id) & kIndexMask;
-  if (id == RequestId{} || index >= entries_.size() || entries_[index]->id != id) return nullptr;
-  return entries_[index].get();
+PendingRequest* RequestTable::Adopt(RequestId id, OutputMode mode, bool is_remembered) {
+  KVD_ASSERT(id != RequestId{} && Find(id) == nullptr);
+  if (count() >= kRequestsMax) return nullptr;
+  PendingRequest& request = adopted_[id];
+  request.id = id;
+  request.mode = mode;
+  request.is_remembered = is_remembered;
+  counter_ = std::max(counter_, static_cast<std::uint64_t>(id) / kRequestsMax);
+  return &request;
 }
 
-std::vector<PendingRequest*> RequestTable::Unanswered() const {
+void RequestTable::BeginFarAfter(std::uint64_t request) {
+  BeginAfter(request);
+  counter_ += std::min(kIdsSkipped, (kCounterMax - counter_) / 2);
+}
+
+PendingRequest* RequestTable::Find(RequestId id) {
+  const auto index = static_cast<std::uint64_t>(id) & kIndexMask;
+  if (id == RequestId{}) return nullptr;
+  if (index < entries_.size() && entries_[index]->id == id) return entries_[index].get();
+  const auto adopted = adopted_.find(id);
+  return adopted == adopted_.end() ? nullptr : &adopted->second;
+}
+
+std::vector<PendingRequest*> RequestTable::Unanswered() {
   std::vector<PendingRequest*> unanswered;
+  for (auto& [id, request] : adopted_) {
+    if (!request.is_final) unanswered.push_back(&request);
+  }
   for (const auto& entry : entries_) {
     if (entry->id != RequestId{} && !entry->is_final) unanswered.push_back(entry.get());
   }
@@ -42,10 +68,12 @@ std::vector<PendingRequest*> RequestTable::Unanswered() const {
 
 std::vector<RequestId> RequestTable::Ready() const {
   std::vector<RequestId> ready;
-  for (const auto& entry : entries_) {
-    if (entry->id == RequestId{} || entry->is_abandoned) continue;
-    if (entry->has_piece() || entry->is_final) ready.push_back(entry->id);
-  }
+  const auto add_if_ready = [&](const PendingRequest& request) {
+    if (request.id == RequestId{} || request.is_abandoned) return;
+    if (request.has_piece() || request.is_final) ready.push_back(request.id);
+  };
+  for (const auto& [id, request] : adopted_) add_if_ready(request);
+  for (const auto& entry : entries_) add_if_ready(*entry);
   return ready;
 }
 
@@ -60,6 +88,12 @@ void RequestTable::LeaveWindow(PendingRequest* request) {
 
 void RequestTable::Free(PendingRequest* request) {
   const auto index = static_cast<std::uint64_t>(request->id) & kIndexMask;
+  if (index >= entries_.size() || entries_[index].get() != request) {
+    const RequestId id = request->id;
+    LeaveWindow(request);
+    adopted_.erase(id);
+    return;
+  }
   // Free clears the buffers of the entry but keeps their capacity, so that the next request in the
   // entry need not allocate.
   request->id = RequestId{};

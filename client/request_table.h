@@ -3,11 +3,13 @@
 //
 // Owner: a Connection, whose mutex guards the table. An entry of the table stays at its address
 // until the entry is freed. Request ids are never reused: the high bits of an id are a counter, the
-// low bits are the index of the request's entry.
+// low bits are the index of the request's entry. Adopted requests, whose ids an earlier process of
+// the session has given, are kept apart, because their indices may be in use.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -60,6 +62,9 @@ class RequestTable {
 
   // Adds an entry with a new request id and returns it; null if kRequestsMax entries are in use.
   PendingRequest* Add(OutputMode mode, bool is_remembered = false);
+  // Adds an entry with an id that an earlier process of the session has given. Null if kRequestsMax
+  // entries are in use. REQUIRES: the id is not 0, and the table has no request with this id.
+  PendingRequest* Adopt(RequestId id, OutputMode mode, bool is_remembered);
   // Returns the entry with this id, or null if the table has no such request.
   PendingRequest* Find(RequestId id);
   // REQUIRES: `request` is an entry of this table.
@@ -67,13 +72,17 @@ class RequestTable {
 
   // Makes the ids of all entries that are added later larger than `request`.
   void BeginAfter(std::uint64_t request) { counter_ = request / kRequestsMax; }
+  // The same in another process than the one that gave `request`. That process may have given
+  // larger ids to requests that left no record. Up to kIdsSkipped ids are skipped, but never more
+  // than half of those left, so that no new id equals an id that is adopted later.
+  void BeginFarAfter(std::uint64_t request);
   // Returns the requests without a final answer, in the order of their ids.
-  std::vector<PendingRequest*> Unanswered() const;
+  std::vector<PendingRequest*> Unanswered();
 
   // Returns the requests with a piece to take or a final answer, without abandoned ones.
   std::vector<RequestId> Ready() const;
 
-  std::size_t count() const { return entries_.size() - free_.size(); }
+  std::size_t count() const { return entries_.size() - free_.size() + adopted_.size(); }
 
   // Returns whether the request may be sent. The daemon records only kAppliedMax remembered
   // requests of a session, so sending one more request could remove the record of a request whose
@@ -86,8 +95,11 @@ class RequestTable {
   void LeaveWindow(PendingRequest* request);
 
  private:
+  static constexpr std::uint64_t kIdsSkipped = std::uint64_t{1} << 32;
+
   std::vector<std::unique_ptr<PendingRequest>> entries_;
   std::vector<std::uint32_t> free_;
+  std::map<RequestId, PendingRequest> adopted_;
   std::uint64_t counter_ = 0;
   std::size_t window_count_ = 0;
 };

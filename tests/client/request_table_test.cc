@@ -58,11 +58,61 @@ TEST(RequestTableTest, TheWindowHoldsWhatWasSentAndHasNoAnswer) {
   EXPECT_TRUE(table.FitsWindow(*table.Add(OutputMode::kCollect, true)));
 }
 
+TEST(RequestTableTest, AnAdoptedRequestIsAnEntryLikeOthers) {
+  RequestTable table;
+  PendingRequest* const own = table.Add(OutputMode::kCollect);
+  // The same index as that of `own`, in use, and an index that the table does not have yet.
+  const auto same_index =
+      static_cast<RequestId>(static_cast<std::uint64_t>(own->id) + 7 * RequestTable::kRequestsMax);
+  const RequestId far{3 * RequestTable::kRequestsMax + 500};
+  for (const RequestId id : {same_index, far}) {
+    PendingRequest* const adopted = table.Adopt(id, OutputMode::kInPlace, true);
+    ASSERT_NE(adopted, nullptr);
+    EXPECT_EQ(table.Find(id), adopted);
+    EXPECT_EQ(adopted->id, id);
+    EXPECT_EQ(adopted->mode, OutputMode::kInPlace);
+    table.EnterWindow(adopted);
+  }
+  EXPECT_EQ(table.Find(own->id), own);
+  EXPECT_EQ(table.count(), 3u);
+  EXPECT_EQ(table.Unanswered(), (std::vector{own, table.Find(far), table.Find(same_index)}));
+  table.Find(far)->is_final = true;
+  EXPECT_EQ(table.Ready(), std::vector{far});
+  table.Free(table.Find(far));
+  EXPECT_EQ(table.Find(far), nullptr);
+  EXPECT_EQ(table.count(), 2u);
+  // Later ids are larger than the adopted ones.
+  EXPECT_GT(table.Add(OutputMode::kCollect)->id, same_index);
+  table.Free(table.Find(same_index));
+  for (std::size_t i = 0; i < layout::kAppliedMax; ++i) {
+    PendingRequest* const request = table.Add(OutputMode::kCollect, true);
+    ASSERT_TRUE(table.FitsWindow(*request)) << "an adopted request has left the window";
+    table.EnterWindow(request);
+  }
+}
+
+TEST(RequestTableTest, AnotherProcessSkipsIdsThatLeftNoRecord) {
+  RequestTable table;
+  const std::uint64_t last = 41 * RequestTable::kRequestsMax + 3;
+  table.BeginFarAfter(last);
+  const auto first = static_cast<std::uint64_t>(table.Add(OutputMode::kCollect)->id);
+  EXPECT_GE(first, last + (std::uint64_t{1} << 32) * RequestTable::kRequestsMax);
+  // Near the end of the ids, half of those left are skipped.
+  const std::uint64_t late = ~std::uint64_t{0} - 1000 * RequestTable::kRequestsMax;
+  table.BeginFarAfter(late);
+  EXPECT_GT(static_cast<std::uint64_t>(table.Add(OutputMode::kCollect)->id), late);
+}
+
 TEST(RequestTableTest, ThereIsALimit) {
   RequestTable table;
   for (std::size_t i = 0; i < RequestTable::kRequestsMax; ++i) {
     ASSERT_NE(table.Add(OutputMode::kCollect), nullptr);
   }
+  EXPECT_EQ(table.Add(OutputMode::kCollect), nullptr);
+  const RequestId earlier{~std::uint64_t{0}};
+  EXPECT_EQ(table.Adopt(earlier, OutputMode::kCollect, false), nullptr);
+  table.Free(table.Find(RequestId{RequestTable::kRequestsMax}));
+  EXPECT_NE(table.Adopt(earlier, OutputMode::kCollect, false), nullptr);
   EXPECT_EQ(table.Add(OutputMode::kCollect), nullptr);
 }
 
