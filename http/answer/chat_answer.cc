@@ -2,25 +2,13 @@
 // answer. Text that may be an end token is held until the next piece, or the end, says so.
 #include "http/answer/chat_answer.h"
 
-#include <sys/random.h>
-
-#include <functional>
 #include <string_view>
 #include <utility>
 
-#include "http/answer/answer_journal.h"
 #include "shm/wire_messages.h"
 
 namespace kvd::http {
 namespace {
-
-// Answers that are logged have the same ids when they are made again.
-std::uint64_t IdSeed(const AnswerRequest& request) {
-  if (request.journal) return std::hash<std::string>()(request.journal->id());
-  std::uint64_t seed = 0;
-  if (::getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
-  return seed;
-}
 
 // End tokens are written as "</s>", "<|im_end|>", "[EOS]".
 bool MayBeEndToken(std::string_view text, std::string_view eos_text) {
@@ -68,7 +56,6 @@ Await<Result<std::vector<std::unique_ptr<ChatAnswer>>>> ChatAnswer::Start(Tenant
                                                                           std::uint32_t count) {
   std::vector<std::unique_ptr<Answer>> answers;
   AnswerRequest request = plan.request;
-  const std::uint64_t seed = IdSeed(request);
   if (count == 1) {
     KVD_CO_TRY(std::unique_ptr<Answer> answer, co_await Answer::Start(tenant, std::move(request)));
     answers.push_back(std::move(answer));
@@ -77,7 +64,7 @@ Await<Result<std::vector<std::unique_ptr<ChatAnswer>>>> ChatAnswer::Start(Tenant
   }
   std::vector<std::unique_ptr<ChatAnswer>> chats;
   for (std::unique_ptr<Answer>& answer : answers) {
-    const std::uint64_t id_seed = seed + chats.size();
+    const std::uint64_t id_seed = plan.parser.id_seed + chats.size();
     std::unique_ptr<ChatAnswer> chat(
         new ChatAnswer(tenant.model().eos_text(), plan, std::move(answer), id_seed));
     chats.push_back(std::move(chat));

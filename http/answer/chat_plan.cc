@@ -254,7 +254,7 @@ Await<Result<ChatPlan>> PlanChat(Tenant& tenant, ChatInput input, AnswerRequest 
                  .parses_calls = plan.has_tools,
                  .starts_in_reasoning = divides && plan.text.starts_in_reasoning,
                  .reasoning = divides ? plan.text.reasoning : ReasoningTags(),
-                 .id_seed = 0};
+                 .id_seed = input.id_seed};
   request.shows_special = request.shows_special || !plan.text.markers.empty();
   KVD_CO_TRY(request.prompt, co_await TokensOf(tenant, plan.text.prompt));
   plan.request = std::move(request);

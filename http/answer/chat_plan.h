@@ -9,6 +9,7 @@
 // of OpenAI, Anthropic and llama-server convert their messages to OpenAI's form first.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/error.h"
@@ -38,6 +39,7 @@ struct ChatInput {
   // the AnswerRequest. The schema holds behind reasoning; with tools, the model may call instead.
   Value answer_schema;
   ReasoningFormat reasoning_format = ReasoningFormat::kAuto;  // kAuto: as the settings say
+  std::uint64_t id_seed = 0;                                  // of the ids of calls: Request::nonce
 };
 
 // The text of a chat, and what it says about the answer.
@@ -53,7 +55,7 @@ struct ChatPlan {
   ChatText text;
   // Complete: prompt, grammar and triggers are those of the chat.
   AnswerRequest request;
-  // Of the parser of each answer, but for the seed of its ids.
+  // Of the parser of the first answer. Each further one adds 1 to the seed of its ids.
   AnswerOptions parser;
   ReasoningFormat reasoning_format = ReasoningFormat::kDeepseek;  // never kAuto
   bool has_tools = false;                                         // calls are looked for

@@ -1,0 +1,143 @@
+#include "http/api/llama_completion.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "http/answer/stream_buffer.h"
+#include "http/api/answer_route.h"
+#include "http/api/answer_stream.h"
+#include "http/api/error_of.h"
+#include "http/api/fields.h"
+#include "http/api/llama_form.h"
+#include "http/api/sampling_fields.h"
+#include "http/api/text_tokens.h"
+#include "http/api/token_pieces.h"
+
+namespace kvd::http {
+namespace {
+
+constexpr std::size_t kPromptsMax = 1024;  // of one request
+
+Await<Result<std::vector<std::unique_ptr<Answer>>>> StartAnswers(Tenant& tenant,
+                                                                 AnswerRequest request,
+                                                                 std::uint32_t count) {
+  std::vector<std::unique_ptr<Answer>> answers;
+  if (count == 1) {
+    KVD_CO_TRY(std::unique_ptr<Answer> answer, co_await Answer::Start(tenant, std::move(request)));
+    answers.push_back(std::move(answer));
+  } else {
+    KVD_CO_TRY(answers, co_await Answer::StartMany(tenant, std::move(request), count));
+  }
+  co_return answers;
+}
+
+// The echo of the prompts. It is looked up while the answers are computed.
+Await<Status> SetPromptTexts(Tenant& tenant, const CompletionRequest& completion, LlamaForm& form) {
+  KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant.session());
+  for (std::size_t i = 0; i < completion.prompts.size(); ++i) {
+    const std::span<const TokenId> tokens(completion.prompts[i]);
+    KVD_CO_TRY(const std::string text, co_await JoinedPieces(*session, tokens));
+    for (std::uint32_t j = 0; j < completion.reply.count; ++j) {
+      form.SetPromptText(i * completion.reply.count + j, text);
+    }
+  }
+  co_return Status();
+}
+
+bool WantsPrompt(const ReplyFields& reply) {
+  return reply.paths.empty() || std::ranges::find(reply.paths, "prompt") != reply.paths.end();
+}
+
+Await<Status> Handle(RouteCall call) {
+  KVD_CO_TRY(const Value body, co_await BodyOf(call));
+  KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
+  KVD_CO_TRY(CompletionRequest completion, co_await ReadCompletion(*tenant, body, call.responder));
+  KVD_CO_CHECK_OK(co_await ReadPrompts(*tenant, body, completion));
+  co_return co_await SendLlamaCompletion(*tenant, std::move(completion), call.responder);
+}
+
+}  // namespace
+
+Await<Result<CompletionRequest>> ReadCompletion(Tenant& tenant, const Value& body,
+                                                Responder& responder) {
+  const Settings& settings = tenant.model().settings();
+  const Fields fields(body);
+  CompletionRequest completion;
+  KVD_CO_TRY(completion.reply, ReadReplyFields(fields, settings));
+  KVD_CO_TRY(completion.request, co_await ReadAnswerRequest(tenant, body));
+  KVD_CO_CHECK_OK(ReadGrammarFields(fields, settings.defaults.json_schema, completion.request));
+  PrepareProbs(tenant.model(), completion.request, completion.reply);
+  completion.request.journal = JournalOf(responder);
+  co_return completion;
+}
+
+Await<Status> ReadPrompts(Tenant& tenant, const Value& body, CompletionRequest& completion) {
+  const Fields fields(body);
+  KVD_CO_TRY(completion.request.snapshot, fields.String("fork_from"));
+  const bool is_fork = !completion.request.snapshot.empty();
+  const std::string name = is_fork && fields.Has("prompts") ? "prompts" : "prompt";
+  const Value* const prompt = fields.Find(name);
+  if (prompt == nullptr) co_return Fail(Code::kInvalidArgument, "\"", name, "\" is required");
+  KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant.session());
+  const TextReading reading{.adds_special = !is_fork, .parses_special = true};
+  KVD_CO_TRY(completion.prompts, co_await TokenListsOf(*session, tenant.model().info().vocab_size,
+                                                       *prompt, name, reading));
+  if (completion.prompts.size() > kPromptsMax) {
+    co_return Fail(Code::kInvalidArgument, name, ": ", completion.prompts.size(),
+                   " prompts, at most ", kPromptsMax);
+  }
+  for (const std::vector<TokenId>& tokens : completion.prompts) {
+    if (tokens.empty()) co_return Fail(Code::kInvalidArgument, name, ": empty");
+  }
+  co_return Status();
+}
+
+std::optional<TooLong> FindTooLongPrompt(Tenant& tenant, const CompletionRequest& completion) {
+  for (const std::vector<TokenId>& prompt : completion.prompts) {
+    if (auto too_long = FindTooLong(tenant.model(), prompt.size())) return too_long;
+  }
+  return std::nullopt;
+}
+
+std::vector<AnswerGroup<Answer>::Start> StartsOf(Tenant& tenant,
+                                                 const CompletionRequest& completion) {
+  std::vector<AnswerGroup<Answer>::Start> starts;
+  for (const std::vector<TokenId>& prompt : completion.prompts) {
+    AnswerRequest request = completion.request;
+    request.prompt = prompt;
+    // A journal has one answer.
+    if (completion.prompts.size() > 1) request.journal = nullptr;
+    starts.emplace_back([&tenant, request = std::move(request), count = completion.reply.count] {
+      return StartAnswers(tenant, request, count);
+    });
+  }
+  return starts;
+}
+
+Await<Status> SendLlamaCompletion(Tenant& tenant, CompletionRequest completion,
+                                  Responder& responder) {
+  KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant.session());
+  if (const auto too_long = FindTooLongPrompt(tenant, completion)) {
+    co_await responder.Send(TooLongReply(*too_long));
+    co_return Status();
+  }
+  AnswerGroup<Answer> group(tenant.loop(), StartsOf(tenant, completion), completion.reply.count);
+  LlamaForm form(tenant.model(), completion.reply, session, group.size());
+  form.OnEndEarly([&group](std::size_t index) { group.EndEarly(index); });
+  if (WantsPrompt(completion.reply)) {
+    KVD_CO_CHECK_OK(co_await SetPromptTexts(tenant, completion, form));
+  }
+  co_await SendAnswers(group, form, completion.reply, responder);
+  co_return Status();
+}
+
+void AddLlamaCompletionRoutes(Gateway& gateway, Router& router) {
+  AddAnswerRoutes(gateway, router, {"/completion", "/completions"}, Handle);
+}
+
+}  // namespace kvd::http
