@@ -1,0 +1,70 @@
+// RouteTest: a fixture that calls the handlers of routes, without a server, with a real daemon.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "http/answer/gateway.h"
+#include "http/serve/router.h"
+#include "text/value.h"
+#include "tools/daemon_process/daemon_process.h"
+
+namespace kvd::http::test {
+
+class RouteTest : public ::testing::Test {
+ protected:
+  // Starts a daemon with the model at `model_path`; empty: the bundled model. Tests change
+  // settings_ before.
+  void Start(const std::string& model_path = {});
+  void TearDown() override;
+
+  // Runs the loop until the coroutine has ended.
+  template <class T>
+  T Run(Await<T> work) {
+    std::optional<T> result;
+    boost::asio::co_spawn(loop_, Keep(std::move(work), result), boost::asio::detached);
+    RunUntil([&] { return result.has_value(); });
+    return std::move(*result);
+  }
+
+  // Calls the route of a method and a target ("/slots?model=a").
+  Reply Ask(std::string_view method, std::string_view target, std::string body = {});
+  Reply Get(std::string_view target) { return Ask("GET", target); }
+  Reply Post(std::string_view target, std::string body) {
+    return Ask("POST", target, std::move(body));
+  }
+  // The body of a reply as a value; fails the test if the status is not 200.
+  Value ValueOf(const Reply& reply);
+  // "STATUS MESSAGE" of an error reply.
+  std::string ErrorOf(const Reply& reply);
+
+  Tenant& tenant() { return **gateway_.Find("", ""); }
+
+  Settings settings_;
+  Loop loop_;
+  Workers workers_;
+  std::unique_ptr<Jobs> jobs_ = std::move(*Jobs::Open(loop_, {}));
+  Gateway gateway_{loop_, workers_, settings_, *jobs_};
+  Router router_;
+  std::optional<DaemonProcess> daemon_;
+
+ private:
+  template <class T>
+  static Await<void> Keep(Await<T> work, std::optional<T>& result) {
+    result.emplace(co_await std::move(work));
+  }
+  void RunUntil(const std::function<bool()>& is_done);
+};
+
+// The member of a value, or of a member: "timings.save_ms". Fails the test if it is absent.
+Value At(const Value& value, std::string_view path);
+
+}  // namespace kvd::http::test
