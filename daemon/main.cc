@@ -1,6 +1,6 @@
 // The main program of the daemon kvd. Exit status: 0: the daemon was stopped by a signal, or
-// --help, --version or --forget is done; 1: the daemon could not start or continue; 2: the command
-// line is wrong.
+// --help, --version, --describe or --forget is done; 1: the daemon could not start or continue; 2:
+// the command line is wrong.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -34,6 +34,7 @@
 #include "daemon/thread_workers.h"
 #include "daemon/weight_reading.h"
 #include "engine/engine.h"
+#include "engine/engine_parts.h"
 #include "engine/memory/memory_home.h"
 #include "engine/model/gguf_parts.h"
 #include "engine/model/model_config.h"
@@ -236,6 +237,17 @@ Status Forget(const DaemonOptions& options) {
   return {};
 }
 
+// Prints one line for each fact, NAME=VALUE.
+Status Describe(const DaemonOptions& options) {
+  KVD_TRY(const ModelDescription model, DescribeModel(options.engine));
+  std::fputs(Concat("name=", model.name, "\ncontext=", model.context_length,
+                    "\ncell_bytes=", model.cell_bytes, "\nstate_bytes=", model.state_bytes,
+                    "\nweight_bytes=", model.weight_bytes, "\n")
+                 .c_str(),
+             stdout);
+  return {};
+}
+
 // Listens on the socket that a service manager passes, or else on a socket that the daemon creates.
 Result<std::unique_ptr<Listener>> Listen(const DaemonOptions& options) {
   ListenerOptions listening{.socket_path = options.socket_path.value_or(""),
@@ -432,9 +444,10 @@ int Main(int argument_count, char** arguments) {
   SetLogLevel(options.log_level);
   RaiseDescriptorLimit();
   const Result<UniqueFd> signals = OpenSignals();
-  const Status served = options.forgets ? Forget(options)
-                        : signals       ? Serve(options, signals->get())
-                                        : Status(std::unexpected(signals.error()));
+  const Status served = options.describes ? Describe(options)
+                        : options.forgets ? Forget(options)
+                        : signals         ? Serve(options, signals->get())
+                                          : Status(std::unexpected(signals.error()));
   if (!served) {
     std::fprintf(stderr, "kvd: %s\n", served.error().message.c_str());
     return 1;

@@ -265,6 +265,9 @@ void DeclareFlags(FlagReader& flags, DaemonOptions& options) {
   flags.Switch("--verify-pool", engine.verify_pool,
                "At the start, check all numbers in the cells and recurrent states of an earlier "
                "run, and drop sequences with a number that is not finite.");
+  flags.Switch("--describe", options.describes,
+               "Print what the model's file says, such as the trained context and the bytes of a "
+               "cell, and exit.");
   flags.Group("Who may connect");
   flags.Numbers("--allow-uid", &options.allowed_uids, 0xfffffffeu,
                 "User id (a number) that may connect in addition to the daemon's own. Can be "

@@ -208,7 +208,28 @@ Result<OpenedMemory> CreateMemory(const EngineOptions& options, const MemoryGeom
   return opened;
 }
 
+// Chooses the pool's size if the caller did not set it.
+void ChooseCells(EngineOptions& options, const ModelConfig& config) {
+  if (options.cells == 0) {
+    options.cells = std::max<std::uint64_t>(kCellsDefaultMin, config.context_length);
+  }
+}
+
 }  // namespace
+
+Result<ModelDescription> DescribeModel(const EngineOptions& wanted) {
+  EngineOptions options = wanted;
+  KVD_TRY(const std::unique_ptr<LoadedModel> model, LoadModel(options.model_path));
+  KVD_CHECK_OK(CheckCellTypes(options, model->config));
+  ChooseCells(options, model->config);
+  const MemoryOptions memory = MemoryOptionsOf(options, model->config);
+  KVD_TRY(const MemoryGeometry geometry, ComputeGeometry(memory));
+  return ModelDescription{.name = model->config.name,
+                          .context_length = model->config.context_length,
+                          .cell_bytes = CellLayoutOf(options, model->config, geometry).cell_bytes(),
+                          .state_bytes = memory.state_bytes,
+                          .weight_bytes = model->weight_bytes};
+}
 
 Result<EngineParts> BuildEngineParts(const EngineOptions& wanted) {
   KVD_CHECK_OK(CheckOptions(wanted));
@@ -220,8 +241,7 @@ Result<EngineParts> BuildEngineParts(const EngineOptions& wanted) {
   if (options.threads == 0)
     options.threads = std::max(1u, std::min(kThreadsMax, std::thread::hardware_concurrency()));
   KVD_CHECK_OK(CheckPinning(options));
-  if (options.cells == 0)
-    options.cells = std::max<std::uint64_t>(kCellsDefaultMin, model->config.context_length);
+  ChooseCells(options, model->config);
   KVD_TRY(const MemoryGeometry geometry, ComputeGeometry(MemoryOptionsOf(options, model->config)));
   const NumericForm form = NumericFormOf(model->file, *kernels, options.deterministic);
   KVD_TRY(OpenedMemory memory, CreateMemory(options, geometry, *model, form));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/error.h"
 #include "engine/engine.h"
@@ -40,6 +41,19 @@ struct EngineParts {
   CellLayout cells;
   OpenedMemory memory;
 };
+
+// What a program that starts a daemon must know of the model to choose its options.
+struct ModelDescription {
+  std::string name;                  // as ModelConfig::name
+  std::uint32_t context_length = 0;  // that the model was trained for
+  std::uint64_t cell_bytes = 0;      // K and V of one token in all layers, with the options' types
+  std::uint64_t state_bytes = 0;     // recurrent state of one sequence; 0: none
+  std::uint64_t weight_bytes = 0;
+};
+
+// Loads the model without opening the memory. Errors: those of Engine::Create for the model and
+// for the cell types.
+Result<ModelDescription> DescribeModel(const EngineOptions& options);
 
 // Checks the options, loads the model and opens the memory. Errors: those of Engine::Create.
 Result<EngineParts> BuildEngineParts(const EngineOptions& wanted);
