@@ -18,6 +18,8 @@ namespace {
 
 namespace asio = boost::asio;
 
+// The daemon takes 0 as "any seed"; with llama.cpp's draws only the low 32 bits count.
+constexpr std::uint64_t kSeedBit = std::uint64_t{1} << 32;
 constexpr std::int32_t kNoLimit = std::numeric_limits<std::int32_t>::max();
 
 std::uint32_t RandomSeed() {
@@ -203,7 +205,7 @@ Result<std::unique_ptr<GenerationStream>> Answer::StartStream() const {
                           .predict_max = predict_max_,
                           .sampling = request_.sampling,
                           .logprob_count = logprobs_sent_,
-                          .seed = request_.seed,
+                          .seed = kSeedBit | request_.seed,
                           .flags = flags_ | wire::kLlamaDraws |
                                    (request_.ignores_eos ? wire::kIgnoreEos : 0u) |
                                    (request_.shows_special ? wire::kShowSpecial : 0u),

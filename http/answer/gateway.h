@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "http/answer/jobs.h"
+#include "http/answer/response_store.h"
 #include "http/answer/tenant.h"
 #include "http/loop/await.h"
 #include "http/loop/workers.h"
@@ -39,6 +40,9 @@ class Gateway {
   Loop& loop() { return loop_; }
   Workers& workers() { return workers_; }
   Jobs& jobs() { return jobs_; }
+  ResponseStore& responses() { return *responses_; }
+  // REQUIRES: before requests are served.
+  void Keep(std::unique_ptr<ResponseStore> responses) { responses_ = std::move(responses); }
   const std::vector<std::unique_ptr<Backend>>& backends() const { return backends_; }
   void Add(std::unique_ptr<Backend> backend) { backends_.push_back(std::move(backend)); }
 
@@ -51,6 +55,7 @@ class Gateway {
   Workers& workers_;
   const Settings& settings_;
   Jobs& jobs_;
+  std::unique_ptr<ResponseStore> responses_;
   std::vector<std::unique_ptr<Backend>> backends_;
 };
 

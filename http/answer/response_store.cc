@@ -101,7 +101,8 @@ Status ResponseStore::Put(const std::string& tenant, const std::string& id, std:
   if (!file) return FailErrno("response");
   const Status written = WriteAll(file.get(), json);
   if (written && ::renameat(folder.get(), temporary.c_str(), folder.get(), id.c_str()) == 0) {
-    RemoveOldest(folder.get());
+    // Listing the folder takes as long as it has files, so it is not done each time.
+    if (++puts_ % kPutsBetweenListings == 0) RemoveOldest(folder.get());
     return {};
   }
   const Status failed = written ? Status(FailErrno("response")) : written;

@@ -23,7 +23,9 @@ namespace kvd::http {
 class ResponseStore {
  public:
   static constexpr std::size_t kBytesMax = 16u << 20;  // of one response
-  static constexpr std::size_t kResponsesMax = 4096;   // of one tenant; the oldest one goes
+  // Of one tenant; the oldest ones go. There may be kPutsBetweenListings more.
+  static constexpr std::size_t kResponsesMax = 4096;
+  static constexpr std::uint64_t kPutsBetweenListings = 64;
 
   // Makes the directory (0700). An empty path: nothing is stored, and nothing is found. Errors: kIo.
   static Result<std::unique_ptr<ResponseStore>> Open(const std::string& directory);
@@ -45,6 +47,7 @@ class ResponseStore {
   static void RemoveOldest(int folder);
 
   UniqueFd directory_;
+  std::uint64_t puts_ = 0;
 };
 
 }  // namespace kvd::http

@@ -103,6 +103,28 @@ Await<void> StreamBuffer::Follow(std::size_t from, Responder& client) {
   co_await client.End();
 }
 
+std::optional<std::size_t> StreamBuffer::OffsetOfEvent(std::size_t number) const {
+  if (dropped_ != 0) return dropped_;  // Follow then sends what is left
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < number; ++i) {
+    const std::size_t end = bytes_.find("\n\n", at);
+    if (end == std::string::npos) return std::nullopt;
+    at = end + 2;
+  }
+  return at;
+}
+
+Await<void> StreamBuffer::FollowEvents(std::size_t first, Responder& client) {
+  client.OnGone([this] { changed_.Notify(); });
+  for (;;) {
+    const auto offset = OffsetOfEvent(first);
+    const bool is_final = is_over_ || is_cancelled_;
+    if (offset || is_final) co_return co_await Follow(offset.value_or(byte_count()), client);
+    if (client.is_gone()) co_return;
+    co_await changed_.Wait();
+  }
+}
+
 std::shared_ptr<AnswerJournal> JournalOf(const Responder& responder) {
   const auto* const buffer = dynamic_cast<const StreamBuffer*>(&responder);
   return buffer == nullptr ? nullptr : buffer->journal();

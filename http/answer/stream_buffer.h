@@ -49,8 +49,13 @@ class StreamBuffer final : public Responder {
   // Sends the reply from byte `from` on, and what is written later, until it ends or the client is
   // gone. Error replies: 400 if bytes from `from` on were dropped.
   Await<void> Follow(std::size_t from, Responder& client);
+  // As Follow, from the event with this number on, counted from 0. Waits until the event exists.
+  Await<void> FollowEvents(std::size_t first, Responder& client);
 
  private:
+  // The first byte of an event; nullopt: it is not written yet.
+  std::optional<std::size_t> OffsetOfEvent(std::size_t number) const;
+
   std::shared_ptr<AnswerJournal> journal_;
   std::optional<Reply> head_;
   std::string bytes_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "http/api/answer_report.h"
 #include "http/api/event_text.h"
 #include "text/json.h"
 
@@ -26,14 +27,6 @@ Value InputOf(const std::string& arguments) {
 
 Value TextBlock(std::string_view text) {
   return ObjectOf({{"type", TextValue("text")}, {"text", TextValue(text)}});
-}
-
-Value CacheOf(const CacheReport& report) {
-  return ObjectOf({{"reused", CountValue(report.reused)},
-                   {"source", TextValue(report.source)},
-                   {"limit", TextValue(report.limit)},
-                   {"prompt_text", TextValue(report.prompt_text)},
-                   {"cached_text", TextValue(report.cached_text)}});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "base/siphash.h"
 #include "base/text.h"
+#include "http/api/answer_report.h"
 #include "http/api/event_text.h"
 
 namespace kvd::http {
@@ -60,14 +61,6 @@ Value UsageOf(const AnswerEnd& end) {
        {"output_tokens", CountValue(end.predicted_tokens)},
        {"output_tokens_details", ObjectOf({{"reasoning_tokens", CountValue(0)}})},
        {"total_tokens", CountValue(total)}});
-}
-
-Value CacheOf(const CacheReport& report) {
-  return ObjectOf({{"reused", CountValue(report.reused)},
-                   {"source", TextValue(report.source)},
-                   {"limit", TextValue(report.limit)},
-                   {"prompt_text", TextValue(report.prompt_text)},
-                   {"cached_text", TextValue(report.cached_text)}});
 }
 
 Value Repeated(const ResponseBegin& begin, std::string_view name, Value fallback) {

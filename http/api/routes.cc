@@ -4,11 +4,13 @@
 #include "http/api/health_routes.h"
 #include "http/api/infill_routes.h"
 #include "http/api/lora_routes.h"
+#include "http/api/messages_routes.h"
 #include "http/api/metrics_routes.h"
 #include "http/api/model_routes.h"
 #include "http/api/props_routes.h"
 #include "http/api/refused_routes.h"
 #include "http/api/rerank_routes.h"
+#include "http/api/responses_routes.h"
 #include "http/api/slot_routes.h"
 #include "http/api/stream_routes.h"
 #include "http/api/template_routes.h"
@@ -28,8 +30,11 @@ void AddRoutes(Gateway& gateway, Router& router) {
   AddRerankRoutes(gateway, router);
   AddSlotRoutes(gateway, router);
   AddMetricsRoutes(gateway, router);
-  AddStreamRoutes(gateway, router);
   AddLoraRoutes(gateway, router);
+  AddMessagesRoutes(gateway, router);
+  AddResponsesRoutes(gateway, router);
+  // Last, because it makes the routes before it resumable.
+  AddStreamRoutes(gateway, router);
 }
 
 }  // namespace kvd::http

@@ -16,7 +16,9 @@
 #include "http/api/routes.h"
 #include "http/backend/child_process.h"
 #include "http/backend/daemon_plan.h"
+#include "http/backend/user_daemon.h"
 #include "http/serve/error_reply.h"
+#include "shm/socket_address.h"
 
 namespace kvd::http {
 namespace {
@@ -80,6 +82,8 @@ Status Program::OpenFiles() {
   sessions_ = std::make_unique<SessionStore>(loop_, directory_->PathOf("sessions"));
   KVD_TRY(jobs_, Jobs::Open(loop_, directory_->PathOf("streams")));
   gateway_ = std::make_unique<Gateway>(loop_, workers_, settings_, *jobs_);
+  KVD_TRY(auto responses, ResponseStore::Open(directory_->PathOf("responses")));
+  gateway_->Keep(std::move(responses));
   Router routes;
   AddRoutes(*gateway_, routes);
   AddGuarded(routes);
@@ -165,7 +169,9 @@ Await<void> Program::StartBackends() {
 
 Await<Status> Program::StartAll() {
   for (Served& served : WantedDaemons()) {
-    if (served.is_own) KVD_CO_CHECK_OK(co_await StartOwn());
+    if (served.is_own) {
+      KVD_CO_TRY(served.daemon, co_await StartOwn());
+    }
     KVD_CO_CHECK_OK(co_await AddBackend(std::move(served)));
   }
   co_return Status();
@@ -176,7 +182,7 @@ Status Program::WriteLimits() const {
   return ReplaceFile(directory_->PathOf("tenants"), tenants_->LimitsText());
 }
 
-Await<Status> Program::StartOwn() {
+Await<Result<std::string>> Program::StartOwn() {
   KVD_CO_TRY(const std::string program, FindDaemonProgram());
   std::vector<std::string> describe = ModelArguments(settings_);
   describe.emplace_back("--describe");
@@ -185,6 +191,11 @@ Await<Status> Program::StartOwn() {
   KVD_CO_TRY(const ModelFacts facts, ReadModelFacts(*described));
   DaemonPlan plan = PlanDaemon(settings_, facts, MemoryBytes());
   for (const std::string& note : plan.notes) Say(note);
+  const auto serves = [&] { return UserDaemonServes(settings_, plan.cells_needed); };
+  if (co_await workers_.Run(serves)) {
+    Say("uses the running daemon \"default\", which serves this model");
+    co_return std::string(kDefaultDaemonName);
+  }
   KVD_CO_CHECK_OK(WriteLimits());
   DaemonLaunch launch{.program = program,
                       .name = DaemonName(settings_),
@@ -203,7 +214,7 @@ Await<Status> Program::StartOwn() {
   // A daemon that was found has read the limits of an earlier start.
   if (!process.was_started() && tenants_ != nullptr) process.SendReload();
   asio::co_spawn(loop_, DaemonKeeper::Keep(keeper_), asio::detached);
-  co_return Status();
+  co_return process.name();
 }
 
 Result<std::shared_ptr<DaemonSession>> Program::OpenSession(const Served& served,

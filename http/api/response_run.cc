@@ -1,0 +1,205 @@
+#include "http/api/response_run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "http/answer/stream_buffer.h"
+#include "http/api/answer_report.h"
+#include "http/api/body.h"
+#include "http/api/error_of.h"
+#include "http/api/event_text.h"
+#include "http/api/fields.h"
+#include "http/api/responses_form.h"
+#include "text/json.h"
+
+namespace kvd::http {
+namespace {
+
+// The names of the snapshots of responses; a tenant has its own names.
+std::string SnapshotName(const std::string& response_id) { return response_id; }
+
+Value Items(std::vector<Value> first, const std::vector<Value>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return Value::List(std::move(first));
+}
+
+}  // namespace
+
+std::string ResponseId(const Request& request) {
+  char digits[64];
+  std::snprintf(digits, sizeof digits, "resp_%016llx%016llx",
+                static_cast<unsigned long long>(request.nonce),
+                static_cast<unsigned long long>(request.unix_s));
+  return digits;
+}
+
+Await<Result<std::unique_ptr<ResponseRun>>> ResponseRun::Create(Gateway& gateway,
+                                                                ResponseStore& store,
+                                                                const Request& request) {
+  std::unique_ptr<ResponseRun> run(new ResponseRun(gateway, store, request));
+  KVD_CO_CHECK_OK(co_await run->Read());
+  co_return run;
+}
+
+Await<Status> ResponseRun::Read() {
+  KVD_CO_TRY(begin_.body, co_await ParseBody(request_, gateway_.workers()));
+  const Fields fields(begin_.body);
+  KVD_CO_TRY(const std::string model, fields.String("model"));
+  KVD_CO_TRY(tenant_, gateway_.Find(request_.tenant, model));
+  KVD_CO_TRY(is_stored_, fields.Bool("store", true));
+  KVD_CO_TRY(is_background_, fields.Bool("background", false));
+  if (is_background_ && !is_stored_) {
+    co_return Fail(Code::kInvalidArgument,
+                   "background: a response that is not stored (store) "
+                   "cannot be made in the background");
+  }
+  KVD_CO_TRY(const std::string previous, fields.String("previous_response_id"));
+  if (!previous.empty()) {
+    KVD_CO_TRY(const std::string stored, store_.Get(request_.tenant, previous));
+    const auto parsed = ParseJson(stored);
+    const Value* const items = parsed && parsed->is_dict() ? parsed->dict().Find("items") : nullptr;
+    if (items == nullptr || !items->is_list()) {
+      co_return Fail(Code::kCorrupt, "previous_response_id: the stored response is damaged");
+    }
+    earlier_ = items->items();
+  }
+  KVD_CO_TRY(input_, InputItems(begin_.body));
+  KVD_CO_TRY(const Value chat, OpenAiFormOfResponse(begin_.body, earlier_, input_));
+  KVD_CO_TRY(call_, co_await ReadChatCall(*tenant_, chat, request_));
+  KVD_CO_TRY(call_.reply.is_stream, fields.Bool("stream", false));
+  begin_.id = ResponseId(request_);
+  begin_.created_unix_s = request_.unix_s;
+  begin_.model = tenant_->model().id();
+  begin_.nonce = request_.nonce;
+  co_return Status();
+}
+
+Status ResponseRun::Store(const Value& response, std::vector<Value> output) const {
+  std::vector<Value> items = earlier_;
+  items.insert(items.end(), input_.begin(), input_.end());
+  const Value all = Items(std::move(items), output);
+  const Value stored =
+      ObjectOf({{"response", response}, {"input", Value::List(input_)}, {"items", all}});
+  return store_.Put(request_.tenant, begin_.id, JsonText(stored));
+}
+
+Status ResponseRun::StoreBegun(std::string_view status) const {
+  return Store(UnfinishedResponse(begin_, status), {});
+}
+
+void ResponseRun::StoreFailed(const Error& error) const {
+  if (!is_stored_) return;
+  const bool is_cancelled = error.code == Code::kCancelled;
+  (void)Store(UnfinishedResponse(begin_, is_cancelled ? "cancelled" : "failed",
+                                 is_cancelled ? "" : CodeName(error.code), error.message),
+              {});
+}
+
+Await<void> ResponseRun::Keep(const ChatAnswer& answer) {
+  if (!is_stored_) co_return;
+  const Value response = ResponseOf(begin_, answer);
+  (void)Store(response, response.dict().Find("output")->items());
+  // The snapshot is an advantage, not a promise: without it the next turn computes the cells.
+  const auto& session = answer.answer().session();
+  const std::string name = SnapshotName(begin_.id);
+  const SequenceLifetime life{.ttl_seconds = kResponseTtlSeconds};
+  (void)co_await session->Publish(answer.answer().sequence(), name, 0, life);
+  const auto listed = co_await session->Call(wire::SnapshotsArgs{});
+  if (!listed) co_return;
+  std::vector<std::pair<std::uint64_t, std::string>> own;  // by age
+  for (const wire::SnapshotEntry& entry : listed->entries) {
+    const std::string entry_name(entry.name, ::strnlen(entry.name, sizeof entry.name));
+    if (ResponseStore::IsId(entry_name)) own.emplace_back(entry.age_ms, entry_name);
+  }
+  if (own.size() <= kResponseSnapshotsMax) co_return;
+  const std::string oldest = std::ranges::max(own).second;
+  (void)co_await session->Unpublish(oldest);
+}
+
+Await<std::unique_ptr<ChatAnswer>> ResponseRun::Start(Responder& responder) {
+  call_.request.journal = JournalOf(responder);
+  call_.request.wants_progress = call_.reply.has_progress;
+  Reply reply;
+  auto plan = co_await PlanChat(*tenant_, std::move(call_.input), std::move(call_.request));
+  if (!plan) {
+    reply = ReplyOf(plan.error());
+  } else if (const auto too_long = FindTooLong(tenant_->model(), plan->request.prompt.size())) {
+    reply = TooLongReply(*too_long);
+  } else {
+    auto answers = co_await ChatAnswer::Start(*tenant_, *plan);
+    if (answers) co_return std::move(answers->front());
+    reply = ReplyOf(answers.error());
+  }
+  if (is_stored_) StoreFailed(Error{Code::kInvalidArgument, "the response could not be begun"});
+  co_await responder.Send(std::move(reply));
+  co_return nullptr;
+}
+
+Await<void> ResponseRun::Stream(Responder& responder) {
+  const std::unique_ptr<ChatAnswer> answer = co_await Start(responder);
+  if (!answer) co_return;
+  responder.OnGone([&answer] { answer->Cancel(); });
+  ResponseEvents events(begin_);
+  AnswerProgress progress;
+  bool has_begun = false;
+  for (;;) {
+    auto piece = co_await answer->Next();
+    if (!piece) StoreFailed(piece.error());
+    if (!piece && !has_begun) {
+      Reply reply = ReplyOf(piece.error());
+      co_await responder.Send(std::move(reply));
+      break;
+    }
+    std::string text;
+    if (!has_begun) {
+      Reply head{.body = {}, .content_type = std::string(kEventStreamType)};
+      if (!co_await responder.Begin(std::move(head))) break;
+      text = events.Begin();
+      has_begun = true;
+    }
+    const bool is_over = !piece || !*piece;
+    if (!piece) {
+      text += events.Failed(CodeName(piece.error().code), piece.error().message);
+    } else if (!*piece) {
+      co_await Keep(*answer);
+      text += events.Finish(*answer, TimingsOf(answer->end()));
+    } else if ((*piece)->is_progress) {
+      const ChatPiece& news = **piece;
+      text += events.Progress(progress.PromptProgress(answer->end(), news.done, news.total));
+    } else {
+      progress.Count((*piece)->tokens.size());
+      Value extra;
+      if (call_.reply.has_timings) {
+        extra = ObjectOf({{"timings", progress.TimingsSoFar(answer->end())}});
+      }
+      text += events.Take((*piece)->events, extra);
+    }
+    if (!text.empty() && !co_await responder.Write(std::move(text))) break;
+    if (!is_over) continue;
+    co_await responder.End();
+    break;
+  }
+  responder.OnGone(nullptr);
+}
+
+Await<void> ResponseRun::Whole(Responder& responder) {
+  const std::unique_ptr<ChatAnswer> answer = co_await Start(responder);
+  if (!answer) co_return;
+  responder.OnGone([&answer] { answer->Cancel(); });
+  const Status finished = co_await answer->Finish();
+  responder.OnGone(nullptr);
+  Reply reply;
+  if (finished) {
+    co_await Keep(*answer);
+    Dict response = ResponseOf(begin_, *answer).dict();
+    response.Set("timings", TimingsOf(answer->end()));
+    reply.body = JsonText(Value::Of(std::move(response)));
+  } else {
+    StoreFailed(finished.error());
+    reply = ReplyOf(finished.error());
+  }
+  co_await responder.Send(std::move(reply));
+}
+
+}  // namespace kvd::http

@@ -1,0 +1,77 @@
+// ResponseRun: one request of POST /v1/responses.
+//
+// A response that is stored is a file with the response and the items of its conversation. While it
+// is made, the file has its status, so that a GET finds it. Its cells become a snapshot with a time
+// to live, named after the response, so that the next turn finds them; when the snapshot is gone,
+// the next turn computes them again from the items.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "http/answer/chat_answer.h"
+#include "http/answer/gateway.h"
+#include "http/answer/response_store.h"
+#include "http/api/chat_body.h"
+#include "http/api/response_object.h"
+#include "http/loop/await.h"
+#include "http/serve/request.h"
+#include "http/serve/responder.h"
+#include "text/value.h"
+
+namespace kvd::http {
+
+// Seconds for which the cells of a stored response stay as a snapshot.
+inline constexpr std::uint32_t kResponseTtlSeconds = 3600;
+// Snapshots of one tenant's responses; the oldest one goes first.
+inline constexpr std::size_t kResponseSnapshotsMax = 32;
+
+// The id of the response that a request makes.
+std::string ResponseId(const Request& request);
+
+class ResponseRun {
+ public:
+  // Reads the request. Errors: kInvalidArgument, kNotFound (previous_response_id), kUnsupported.
+  static Await<Result<std::unique_ptr<ResponseRun>>> Create(Gateway& gateway, ResponseStore& store,
+                                                            const Request& request);
+
+  bool is_stream() const { return call_.reply.is_stream; }
+  bool is_stored() const { return is_stored_; }
+  bool is_background() const { return is_background_; }
+  const ResponseBegin& begin() const { return begin_; }
+
+  // Stores the response as it is before its answer.
+  Status StoreBegun(std::string_view status) const;
+  // Answers, and sends the events of a stream. An error before the first event is a reply.
+  Await<void> Stream(Responder& responder);
+  // Answers, and sends the whole response.
+  Await<void> Whole(Responder& responder);
+
+ private:
+  ResponseRun(Gateway& gateway, ResponseStore& store, const Request& request)
+      : gateway_(gateway), store_(store), request_(request) {}
+
+  Await<Status> Read();
+  // Starts the answer. Errors become replies.
+  Await<std::unique_ptr<ChatAnswer>> Start(Responder& responder);
+  Status Store(const Value& response, std::vector<Value> output) const;
+  // Stores the whole response and publishes its cells.
+  Await<void> Keep(const ChatAnswer& answer);
+  void StoreFailed(const Error& error) const;
+
+  Gateway& gateway_;
+  ResponseStore& store_;
+  const Request& request_;
+  Tenant* tenant_ = nullptr;
+  ChatCall call_;
+  ResponseBegin begin_;
+  std::vector<Value> earlier_;  // items of the conversation before this request
+  std::vector<Value> input_;
+  bool is_stored_ = true;
+  bool is_background_ = false;
+};
+
+}  // namespace kvd::http

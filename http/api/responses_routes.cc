@@ -1,0 +1,216 @@
+// A response in the background, and a stored one that is streamed, run as jobs (answer/jobs.h) whose
+// id is that of the response, so that they go on without their client and after a restart.
+#include "http/api/responses_routes.h"
+
+#include <charconv>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "http/answer/jobs.h"
+#include "http/api/error_of.h"
+#include "http/api/event_text.h"
+#include "http/api/response_run.h"
+#include "http/serve/error_reply.h"
+#include "text/json.h"
+
+namespace kvd::http {
+namespace {
+
+constexpr std::string_view kPaths[] = {"/v1/responses", "/responses"};
+
+struct Context {
+  Gateway& gateway;
+  ResponseStore& store;
+};
+
+bool IsJob(const Responder& responder) {
+  return dynamic_cast<const StreamBuffer*>(&responder) != nullptr;
+}
+
+Await<void> Post(Context context, const Request& request, Responder& responder) {
+  auto run = co_await ResponseRun::Create(context.gateway, context.store, request);
+  if (!run) {
+    Reply reply = ReplyOf(run.error());
+    co_await responder.Send(std::move(reply));
+    co_return;
+  }
+  ResponseRun& response = **run;
+  if (IsJob(responder)) co_return co_await response.Stream(responder);
+  const bool is_job = response.is_background() || (response.is_stored() && response.is_stream());
+  if (!is_job) {
+    if (response.is_stream()) co_return co_await response.Stream(responder);
+    co_return co_await response.Whole(responder);
+  }
+  const Status stored = response.StoreBegun(response.is_background() ? "queued" : "in_progress");
+  Result<std::shared_ptr<Job>> job =
+      stored ? context.gateway.jobs().Start(response.begin().id, request)
+             : std::unexpected(stored.error());
+  if (!job) {
+    Reply reply = ReplyOf(job.error());
+    co_await responder.Send(std::move(reply));
+    co_return;
+  }
+  if (!response.is_stream()) {
+    Reply reply{.body = JsonText(UnfinishedResponse(response.begin(), "queued"))};
+    co_await responder.Send(std::move(reply));
+    co_return;
+  }
+  const std::shared_ptr<StreamBuffer> buffer = (*job)->buffer;
+  co_await buffer->Follow(0, responder);
+  responder.OnGone(nullptr);
+}
+
+// The stored response and its items. Errors: kNotFound, kCorrupt.
+Result<Value> Stored(const Context& context, const Request& request, const std::string& id) {
+  KVD_TRY(const std::string text, context.store.Get(request.tenant, id));
+  auto parsed = ParseJson(text);
+  if (parsed && parsed->is_dict() && parsed->dict().Find("response") != nullptr &&
+      parsed->dict().Find("input") != nullptr) {
+    return std::move(*parsed);
+  }
+  return Fail(Code::kCorrupt, "response ", id, ": the stored text is damaged");
+}
+
+Result<std::size_t> StartingAfter(const Request& request) {
+  const auto text = request.query_value("starting_after");
+  if (!text) return std::size_t{0};
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (error != std::errc() || end != text->data() + text->size()) {
+    return Fail(Code::kInvalidArgument, "starting_after: a sequence number is needed, not \"",
+                *text, "\"");
+  }
+  return number + 1;
+}
+
+Await<void> Get(Context context, const Request& request, std::string id, Responder& responder) {
+  const auto stored = Stored(context, request, id);
+  const auto after = StartingAfter(request);
+  Reply reply;
+  if (!stored || !after) {
+    reply = ReplyOf(stored ? after.error() : stored.error());
+    co_await responder.Send(std::move(reply));
+    co_return;
+  }
+  const Value& response = *stored->dict().Find("response");
+  const auto stream = request.query_value("stream");
+  if (!stream || (*stream != "true" && *stream != "1")) {
+    reply.body = JsonText(response);
+    co_await responder.Send(std::move(reply));
+    co_return;
+  }
+  if (const std::shared_ptr<Job> job = context.gateway.jobs().Find(request.tenant, id); job) {
+    const std::shared_ptr<StreamBuffer> buffer = job->buffer;
+    co_await buffer->FollowEvents(*after, responder);
+    responder.OnGone(nullptr);
+    co_return;
+  }
+  // The events are gone; the last one has all of the response.
+  reply.content_type = kEventStreamType;
+  reply.body = EventText("response.completed", ObjectOf({{"type", TextValue("response.completed")},
+                                                         {"sequence_number", CountValue(*after)},
+                                                         {"response", response}}));
+  co_await responder.Send(std::move(reply));
+}
+
+Await<void> Delete(Context context, const Request& request, std::string id, Responder& responder) {
+  context.gateway.jobs().Remove(request.tenant, id);
+  const Status removed = context.store.Remove(request.tenant, id);
+  Reply reply;
+  if (removed) {
+    reply.body = JsonText(ObjectOf({{"id", TextValue(id)},
+                                    {"object", TextValue("response.deleted")},
+                                    {"deleted", Value::Bool(true)}}));
+  } else {
+    reply = ReplyOf(removed.error());
+  }
+  co_await responder.Send(std::move(reply));
+}
+
+Await<void> InputItemsOf(Context context, const Request& request, std::string id,
+                         Responder& responder) {
+  const auto stored = Stored(context, request, id);
+  Reply reply;
+  if (stored) {
+    const Value& input = *stored->dict().Find("input");
+    std::vector<Value> data;
+    for (std::size_t i = 0; input.is_list() && i < input.items().size(); ++i) {
+      if (!input.items()[i].is_dict()) continue;
+      Dict item = input.items()[i].dict();
+      if (item.Find("id") == nullptr) item.Set("id", TextValue("msg_in_" + std::to_string(i)));
+      data.push_back(Value::Of(std::move(item)));
+    }
+    const Value first = data.empty() ? Value::None() : *data.front().dict().Find("id");
+    const Value last = data.empty() ? Value::None() : *data.back().dict().Find("id");
+    reply.body = JsonText(ObjectOf({{"object", TextValue("list")},
+                                    {"data", Value::List(std::move(data))},
+                                    {"first_id", first},
+                                    {"last_id", last},
+                                    {"has_more", Value::Bool(false)}}));
+  } else {
+    reply = ReplyOf(stored.error());
+  }
+  co_await responder.Send(std::move(reply));
+}
+
+Await<void> Cancel(Context context, const Request& request, std::string id, Responder& responder) {
+  const auto stored = Stored(context, request, id);
+  Reply reply;
+  if (!stored) {
+    reply = ReplyOf(stored.error());
+    co_await responder.Send(std::move(reply));
+    co_return;
+  }
+  Dict response = stored->dict().Find("response")->dict();
+  const Value* const status = response.Find("status");
+  const bool is_open = status != nullptr && status->is_string() &&
+                       (status->view() == "queued" || status->view() == "in_progress");
+  if (is_open) {
+    if (const auto job = context.gateway.jobs().Find(request.tenant, id); job) {
+      job->buffer->Cancel();
+    }
+    response.Set("status", TextValue("cancelled"));
+    Dict all = stored->dict();
+    all.Set("response", Value::Of(response));
+    (void)context.store.Put(request.tenant, id, JsonText(Value::Of(std::move(all))));
+  }
+  reply.body = JsonText(Value::Of(std::move(response)));
+  co_await responder.Send(std::move(reply));
+}
+
+using IdHandler = Await<void> (*)(Context, const Request&, std::string, Responder&);
+
+void AddWithId(Context context, Router& router, const char* method, const std::string& pattern,
+               IdHandler handle) {
+  router.Add(
+      {.method = method,
+       .pattern = pattern,
+       .access = RouteAccess::kKey,
+       .handler = [context, handle](const Request& request, const std::vector<std::string>& parts,
+                                    Responder& responder) {
+         return handle(context, request, parts.front(), responder);
+       }});
+}
+
+}  // namespace
+
+void AddResponsesRoutes(Gateway& gateway, Router& router) {
+  const Context context{gateway, gateway.responses()};
+  for (const std::string_view path : kPaths) {
+    const std::string pattern(path);
+    Handler post = [context](const Request& request, const std::vector<std::string>&,
+                             Responder& responder) { return Post(context, request, responder); };
+    gateway.jobs().AddHandler("POST", pattern, post);
+    router.Add({.method = "POST",
+                .pattern = pattern,
+                .access = RouteAccess::kKey,
+                .handler = std::move(post)});
+    AddWithId(context, router, "GET", pattern + "/{}", Get);
+    AddWithId(context, router, "DELETE", pattern + "/{}", Delete);
+    AddWithId(context, router, "GET", pattern + "/{}/input_items", InputItemsOf);
+    AddWithId(context, router, "POST", pattern + "/{}/cancel", Cancel);
+  }
+}
+
+}  // namespace kvd::http

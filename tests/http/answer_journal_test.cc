@@ -1,0 +1,146 @@
+// Tests AnswerJournal: what is read again is what was written, and a file that is cut or damaged
+// anywhere loses only what lies behind.
+#include "http/answer/answer_journal.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace kvd::http {
+namespace {
+
+class AnswerJournalTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "kvd-journal-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    directory_ = UniqueFd(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    request_.method = "POST";
+    request_.path = "/v1/chat/completions";
+    request_.body = R"({"messages":[]})";
+    request_.tenant = "anna";
+    request_.headers = {{"X-Conversation-Id", "c1"}, {"Authorization", "Bearer secret"}};
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::shared_ptr<AnswerJournal> Write() {
+    auto journal = AnswerJournal::Create(directory_.get(), "a.journal", "c1", request_);
+    EXPECT_TRUE(journal) << journal.error().message;
+    EXPECT_TRUE((*journal)->Put(
+        LoggedStart{.request = 7, .sequence = 8, .slot = 1, .cells = 20, .first = 3}));
+    EXPECT_TRUE((*journal)->Put(GeneratedPiece{
+        .tokens = {5, 6}, .text = "ab", .logprobs = {{.token = 5, .logprob = -0.5f}}}));
+    EXPECT_TRUE((*journal)->Put(GeneratedPiece{.tokens = {}, .text = "c", .logprobs = {}}));
+    // Progress is not logged.
+    EXPECT_TRUE((*journal)->Put(GeneratedPiece{
+        .tokens = {}, .text = {}, .logprobs = {}, .is_progress = true, .done = 1, .total = 2}));
+    wire::GenerateResult result{};
+    result.predicted = 2;
+    EXPECT_TRUE((*journal)->Put(result));
+    return *journal;
+  }
+  std::string Bytes() const {
+    std::ifstream file(folder_ + "/a.journal", std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void SetBytes(const std::string& bytes) const {
+    std::ofstream(folder_ + "/a.journal", std::ios::binary | std::ios::trunc) << bytes;
+  }
+  auto Open() { return AnswerJournal::Open(directory_.get(), "a.journal"); }
+
+  std::string folder_;
+  UniqueFd directory_;
+  Request request_;
+};
+
+TEST_F(AnswerJournalTest, ReadsWhatWasWrittenInItsOrder) {
+  Write();
+  const auto journal = Open();
+  ASSERT_TRUE(journal) << journal.error().message;
+  AnswerJournal& read = **journal;
+  EXPECT_EQ(read.id(), "c1");
+  EXPECT_EQ(read.request().body, request_.body);
+  EXPECT_EQ(read.request().tenant, "anna");
+  EXPECT_EQ(read.request().nonce, request_.nonce);
+  EXPECT_EQ(read.request().unix_s, request_.unix_s);
+  EXPECT_EQ(read.request().header("X-Conversation-Id"), "c1");
+  EXPECT_EQ(read.request().header("Authorization"), "") << "keys are not stored";
+  EXPECT_FALSE(read.TakePiece()) << "the start comes first";
+  const auto start = read.TakeStart();
+  ASSERT_TRUE(start);
+  EXPECT_EQ(start->request, 7u);
+  EXPECT_EQ(start->first, 3u);
+  const auto piece = read.TakePiece();
+  ASSERT_TRUE(piece);
+  EXPECT_EQ(piece->tokens, (std::vector<TokenId>{5, 6}));
+  EXPECT_EQ(piece->text, "ab");
+  ASSERT_EQ(piece->logprobs.size(), 1u);
+  EXPECT_EQ(piece->logprobs[0].logprob, -0.5f);
+  EXPECT_EQ(read.TakePiece()->text, "c");
+  EXPECT_FALSE(read.TakePiece());
+  EXPECT_EQ(read.TakeResult()->predicted, 2u);
+  EXPECT_FALSE(read.has_more());
+  EXPECT_FALSE(read.is_over());
+}
+
+TEST_F(AnswerJournalTest, AFileOfTheOwnerAlone) {
+  Write();
+  struct stat status{};
+  ASSERT_EQ(::stat((folder_ + "/a.journal").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+}
+
+TEST_F(AnswerJournalTest, AFileCutAnywhereLosesOnlyWhatIsBehind) {
+  Write();
+  const std::string whole = Bytes();
+  std::size_t opened = 0;
+  for (std::size_t size = 0; size <= whole.size(); ++size) {
+    SetBytes(whole.substr(0, size));
+    const auto journal = Open();
+    if (!journal) {
+      EXPECT_EQ(journal.error().code, Code::kCorrupt);
+      continue;
+    }
+    ++opened;
+    EXPECT_EQ((*journal)->request().body, request_.body);
+    // What is appended now is read again behind the whole records.
+    ASSERT_TRUE((*journal)->PutOver());
+    const auto again = Open();
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_TRUE((*again)->is_over()) << size;
+  }
+  EXPECT_GT(opened, 100u);
+}
+
+TEST_F(AnswerJournalTest, AnyChangedByteEndsTheReading) {
+  Write();
+  const std::string whole = Bytes();
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x41);
+    SetBytes(damaged);
+    const auto journal = Open();
+    if (!journal) continue;
+    // A damaged record is never taken: what is left is a beginning of what was written.
+    if (const auto start = (*journal)->TakeStart()) {
+      EXPECT_EQ(start->request, 7u);
+    }
+    if (const auto piece = (*journal)->TakePiece()) {
+      EXPECT_EQ(piece->text, "ab");
+    }
+  }
+}
+
+TEST_F(AnswerJournalTest, AMissingFileIsAnError) {
+  const auto journal = Open();
+  ASSERT_FALSE(journal);
+  EXPECT_EQ(journal.error().code, Code::kIo);
+}
+
+}  // namespace
+}  // namespace kvd::http

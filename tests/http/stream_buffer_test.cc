@@ -1,0 +1,174 @@
+// Tests StreamBuffer: readers from any byte and event, while it is written and afterwards.
+#include "http/answer/stream_buffer.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <string>
+#include <utility>
+
+namespace kvd::http {
+namespace {
+
+// A client that takes everything.
+class Reader final : public Responder {
+ public:
+  Await<bool> Send(Reply reply) override {
+    whole = std::move(reply);
+    co_return !gone;
+  }
+  Await<bool> Begin(Reply head) override {
+    type = head.content_type;
+    co_return !gone;
+  }
+  Await<bool> Write(std::string bytes) override {
+    text += bytes;
+    co_return !gone;
+  }
+  Await<bool> End() override {
+    has_ended = true;
+    co_return !gone;
+  }
+  bool is_gone() const override { return gone; }
+  void OnGone(std::function<void()> call) override { on_gone = std::move(call); }
+  void Leave() {
+    gone = true;
+    if (on_gone) on_gone();
+  }
+
+  std::optional<Reply> whole;
+  std::string type;
+  std::string text;
+  bool has_ended = false;
+  bool gone = false;
+  std::function<void()> on_gone;
+};
+
+class StreamBufferTest : public ::testing::Test {
+ protected:
+  template <class Awaitable>
+  void Spawn(Awaitable awaitable) {
+    boost::asio::co_spawn(loop_, std::move(awaitable), boost::asio::detached);
+    Run();
+  }
+  void Run() {
+    loop_.restart();
+    loop_.poll();
+  }
+  void Begin() { Spawn(BeginIt(buffer_)); }
+  void Write(std::string text) { Spawn(WriteIt(buffer_, std::move(text))); }
+  void Follow(std::size_t from, Reader& reader) { Spawn(buffer_.Follow(from, reader)); }
+
+  static Await<void> BeginIt(StreamBuffer& buffer) {
+    Reply head{.body = {}, .content_type = std::string(kEventStreamType)};
+    co_await buffer.Begin(std::move(head));
+  }
+  static Await<void> WriteIt(StreamBuffer& buffer, std::string text) {
+    co_await buffer.Write(std::move(text));
+  }
+  static Await<void> SendIt(StreamBuffer& buffer, Reply reply) {
+    co_await buffer.Send(std::move(reply));
+  }
+
+  Loop loop_;
+  StreamBuffer buffer_{loop_, nullptr};
+};
+
+TEST_F(StreamBufferTest, ReadersBeginAnywhereAndGetWhatIsWrittenLater) {
+  Reader early;
+  Follow(0, early);
+  EXPECT_EQ(early.type, "");
+  Begin();
+  EXPECT_EQ(early.type, kEventStreamType);
+  Write("hello ");
+  Reader late;
+  Follow(3, late);
+  Write("world");
+  EXPECT_EQ(early.text, "hello world");
+  EXPECT_EQ(late.text, "lo world");
+  EXPECT_FALSE(early.has_ended);
+  buffer_.Finish();
+  Run();
+  EXPECT_TRUE(early.has_ended);
+  EXPECT_TRUE(late.has_ended);
+  Reader afterwards;
+  Follow(6, afterwards);
+  EXPECT_EQ(afterwards.text, "world");
+  EXPECT_TRUE(afterwards.has_ended);
+}
+
+TEST_F(StreamBufferTest, AReaderThatLeavesDoesNotEndTheReply) {
+  Begin();
+  Reader reader;
+  Follow(0, reader);
+  reader.Leave();
+  Run();
+  Write("more");
+  EXPECT_EQ(reader.text, "");
+  EXPECT_FALSE(buffer_.is_gone());
+  EXPECT_EQ(buffer_.byte_count(), 4u);
+}
+
+TEST_F(StreamBufferTest, CancelTellsTheHandler) {
+  Begin();
+  int calls = 0;
+  buffer_.OnGone([&] { ++calls; });
+  Reader reader;
+  Follow(0, reader);
+  buffer_.Cancel();
+  buffer_.Cancel();
+  Run();
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(buffer_.is_gone());
+  EXPECT_TRUE(reader.has_ended);
+}
+
+TEST_F(StreamBufferTest, AWholeReplyIsPassedOn) {
+  Reader reader;
+  Follow(0, reader);
+  Spawn(SendIt(buffer_, Reply{.status = 400, .body = "wrong"}));
+  ASSERT_TRUE(reader.whole);
+  EXPECT_EQ(reader.whole->status, 400);
+  EXPECT_EQ(reader.whole->body, "wrong");
+  EXPECT_TRUE(buffer_.is_whole());
+}
+
+TEST_F(StreamBufferTest, ALongReplyDropsItsFirstBytes) {
+  Begin();
+  const std::string portion(1u << 20, 'x');
+  for (int i = 0; i < 20; ++i) Write(portion);
+  EXPECT_EQ(buffer_.byte_count(), 20u << 20);
+  EXPECT_GT(buffer_.dropped_bytes(), 0u);
+  Reader lost;
+  Follow(0, lost);
+  ASSERT_TRUE(lost.whole);
+  EXPECT_EQ(lost.whole->status, 400);
+  buffer_.Finish();
+  Reader last;
+  Follow((20u << 20) - 5, last);
+  EXPECT_EQ(last.text, "xxxxx");
+}
+
+TEST_F(StreamBufferTest, EventsAreCounted) {
+  Begin();
+  Write("data: 0\n\ndata: 1\n\n");
+  Reader second;
+  Spawn(buffer_.FollowEvents(1, second));
+  Reader future;
+  Spawn(buffer_.FollowEvents(3, future));
+  Write("data: 2\n\n");
+  EXPECT_EQ(future.text, "");
+  Write("data: 3\n\n");
+  buffer_.Finish();
+  Run();
+  EXPECT_EQ(second.text, "data: 1\n\ndata: 2\n\ndata: 3\n\n");
+  EXPECT_EQ(future.text, "data: 3\n\n");
+  Reader beyond;
+  Spawn(buffer_.FollowEvents(9, beyond));
+  EXPECT_EQ(beyond.text, "");
+  EXPECT_TRUE(beyond.has_ended);
+}
+
+}  // namespace
+}  // namespace kvd::http
