@@ -33,12 +33,12 @@ using KeyCheck = std::function<Result<Caller>(std::string_view key)>;
 KeyCheck CheckKeyList(const std::vector<std::string>& keys, std::string tenant);
 
 struct AccessOptions {
-  KeyCheck check_key;       // null: the server needs no key
+  KeyCheck check_key = {};  // null: the server needs no key
   bool is_loopback = true;  // the server listens on a loopback address
-  std::string host;         // --host: a further name that the Host header may have
+  std::string host = {};    // --host: a further name that the Host header may have
   // --cors-origins: origins between commas, "localhost" for every loopback origin, "*" for all.
   // Without it all origins are allowed, but on loopback without keys only loopback origins are.
-  std::optional<std::string> cors_origins;
+  std::optional<std::string> cors_origins = {};
 };
 
 class Access {

@@ -1,8 +1,7 @@
 // RequestParser: turns the bytes of a connection into one request and checks it against the limits.
 //
 // The parser does no input and output, so a test or a fuzz target can feed it any bytes. It serves
-// one request; a connection makes a new one for the next request. The syntax of messages is Beast's
-// (http::basic_parser); limits and the rules of RFC 9112 that Beast leaves to its user are here.
+// one request; a connection makes a new one for the next request.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +10,11 @@
 #include <string>
 #include <string_view>
 
+#include "http/serve/head_parser.h"
 #include "http/serve/limits.h"
 #include "http/serve/request.h"
 
 namespace kvd::http {
-
-// What is wrong with a request, as a reply. The connection ends after this reply.
-struct RequestError {
-  int status = 400;
-  std::string message;
-};
 
 // Returns the bytes of the empty lines at the start, which RFC 9112, section 2.2, lets a server skip
 // before a request. A lone "\r" at the end may be the start of another one.
@@ -59,7 +53,7 @@ class RequestParser {
   Request& request();
 
  private:
-  class Impl;
+  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -9,13 +9,6 @@
 namespace kvd::http {
 namespace {
 
-int HexDigit(char character) {
-  if (character >= '0' && character <= '9') return character - '0';
-  if (character >= 'a' && character <= 'f') return character - 'a' + 10;
-  if (character >= 'A' && character <= 'F') return character - 'A' + 10;
-  return -1;
-}
-
 Result<std::string> PercentDecoded(std::string_view text, bool plus_is_space) {
   std::string decoded;
   decoded.reserve(text.size());

@@ -33,7 +33,7 @@ struct Route {
   std::string method;  // "GET", "POST", "DELETE"
   std::string pattern;
   RouteAccess access = RouteAccess::kKey;
-  Handler handler;
+  Handler handler = {};
 };
 
 class Router {

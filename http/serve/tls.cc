@@ -46,10 +46,6 @@ Result<std::unique_ptr<ssl::context>> MakeTlsContext(const TlsFiles& files) {
     context->use_private_key_file(files.key, ssl::context::pem, error);
     if (error) return FailTls("TLS key", files.key, error);
     SSL_CTX* const handle = context->native_handle();
-    if (::SSL_CTX_check_private_key(handle) != 1) {
-      return Fail(Code::kInvalidArgument, "TLS key ", files.key, ": does not belong to ",
-                  files.certificate);
-    }
     SSL_CTX_set_min_proto_version(handle, TLS1_2_VERSION);
     ::SSL_CTX_set_options(handle, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     // An idle connection holds no buffers of OpenSSL.
