@@ -74,6 +74,7 @@ Status ReadExperts(const ConfigReader& reader, const ExpertRule& rule, ModelConf
   if (rule.gating_from == ExpertRule::From::kFile) {
     KVD_TRY(experts.gating, ReadGating(reader, rule.gating));
   }
+  experts.weighs_inputs = rule.weighs_inputs;
   experts.is_normalised = rule.is_normalised;
   if (rule.normalised_from == ExpertRule::From::kFile) {
     KVD_TRY(experts.is_normalised,

@@ -37,6 +37,8 @@ struct ExpertConfig {
   ExpertGating gating = ExpertGating::kSoftmax;
   bool is_normalised = false;  // the weights of the chosen experts are divided by their sum
   float scale = 1.0f;          // all weights are multiplied by it
+  // The weights multiply the experts' inputs (Llama 4), not their results.
+  bool weighs_inputs = false;
 };
 
 // ExpertRule: which values of ExpertConfig an architecture fixes, and which values are read from
@@ -56,6 +58,7 @@ struct ExpertRule {
   bool size_is_feed_forward = false;
   // True: the layers before leading_dense_block_count have an ordinary feed-forward.
   bool reads_leading_dense = false;
+  bool weighs_inputs = false;
   bool reads_interval = false;  // only every interleave_moe_layer_step-th layer has experts
 };
 

@@ -13,13 +13,14 @@ namespace kvd {
 struct ExpertMatrices {
   WeightView shape;                    // `data` is null
   std::vector<const std::byte*> data;  // of each expert
-  const float* bias = nullptr;         // [experts, out_features] or null
+  const float* bias = nullptr;         // [experts, bias_stride] or null
+  std::size_t bias_stride = 0;         // at least out_features
   const float* scales = nullptr;       // [experts] or null: all 1
 
   LinearView At(std::size_t expert) const {
     LinearView view{.weight = shape};
     view.weight.data = data[expert];
-    if (bias != nullptr) view.bias = bias + expert * shape.out_features;
+    if (bias != nullptr) view.bias = bias + expert * bias_stride;
     if (scales != nullptr) view.scale = scales[expert];
     return view;
   }

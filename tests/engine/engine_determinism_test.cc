@@ -156,9 +156,10 @@ SequenceHandle Fresh(Engine& engine) {
   return sequence;
 }
 
-// Returns whether the head dimension is a multiple of 32, as q8_0 cells require.
+// Returns whether the head dimension is a multiple of 32, as q8_0 cells require. The latent rows of
+// the shapes have three halves of a head.
 bool HasBlocksOfElements(const ModelShape& shape) {
-  return shape.embedding / shape.heads % 32 == 0;
+  return (shape.head_dim != 0 ? shape.head_dim : shape.embedding / shape.heads) % 32 == 0;
 }
 
 // Feeds the tokens in chunks of several sizes and expects the logits to have the bits of `truth`.
@@ -186,6 +187,46 @@ TEST_P(SelfCheckTest, ChunksOfAnySizeOnAnyTableGiveTheScalarBitsTokenByToken) {
     ASSERT_NE(engine, nullptr);
     ExpectChunksToAgree(*engine, tokens, table, &truth);
   }
+}
+
+// Rows of other sequences choose experts of their own, and rows of prompts and of single tokens are
+// computed together.
+TEST_P(SelfCheckTest, OtherSequencesOfTheStepDoNotChangeARow) {
+  const std::uint32_t vocab = GetParam().shape.vocab;
+  const auto engine =
+      MakeEngine(GetParam().shape, {.cells = 2048, .threads = 2, .deterministic = true});
+  ASSERT_NE(engine, nullptr);
+  const auto prefix = RandomTokens(20, 37, vocab), next = RandomTokens(21, 5, vocab);
+  const SequenceHandle alone = Fresh(*engine), together = Fresh(*engine);
+  Feed(*engine, alone, prefix, 64);
+  Feed(*engine, together, prefix, 64);
+  const std::vector<float> expected = Feed(*engine, alone, next, next.size());
+
+  // Three sequences before and three after the tested one, with 1 to 21 new tokens each.
+  std::vector<float> got(expected.size());
+  std::vector<std::vector<TokenId>> others;
+  std::vector<StepItem> items;
+  for (std::size_t i = 0; i < 6; ++i) {
+    others.push_back(RandomTokens(30 + i, i % 3 == 0 ? 1 : 10 * (i % 3) + 1, vocab));
+  }
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    const SequenceHandle other = Fresh(*engine);
+    Feed(*engine, other, RandomTokens(40 + i, 3 + 6 * i, vocab), 64);
+    items.push_back({.sequence = other,
+                     .pos = engine->memory().sequences().Query(other)->next_pos,
+                     .tokens = others[i],
+                     .first_logits_row = others[i].size()});
+  }
+  items.insert(items.begin() + 3, {.sequence = together,
+                                   .pos = Pos{37},
+                                   .tokens = next,
+                                   .first_logits_row = 0,
+                                   .logits = got.data()});
+  engine->Step(items);
+  for (const StepItem& item : items) {
+    ASSERT_TRUE(item.status.has_value()) << item.status.error().message;
+  }
+  EXPECT_TRUE(SameBits(got, expected));
 }
 
 // Without --deterministic, the bits of logits do not depend on chunk sizes either: products with

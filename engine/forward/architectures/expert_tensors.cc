@@ -18,6 +18,15 @@ void Append(const WeightView& all, std::size_t count, ExpertMatrices& target) {
   for (std::size_t i = 0; i < count; ++i) target.data.push_back(all.data + i * bytes);
 }
 
+// STACKED.bias [out, count].
+Status VisitBias(TensorVisitor& visitor, const std::string& stacked, std::uint64_t out_features,
+                 std::uint64_t count, ExpertMatrices& target) {
+  const std::uint64_t dims[] = {out_features, count};
+  target.bias_stride = out_features;
+  return visitor.Floats(stacked + ".bias", dims, VectorRole::kBias, Presence::kRequired,
+                        target.bias);
+}
+
 // BLOCKNAME_exps.weight [in, out, count], or BLOCKNAME.E.weight for each expert (files of 2023).
 Status VisitMatrices(TensorVisitor& visitor, const std::string& name, std::uint64_t in_features,
                      std::uint64_t out_features, std::uint64_t count, bool has_bias,
@@ -41,18 +50,30 @@ Status VisitMatrices(TensorVisitor& visitor, const std::string& name, std::uint6
   KVD_CHECK_OK(visitor.MatrixStack(stacked + ".weight", in_features, out_features, count,
                                    Presence::kRequired, all));
   Append(all, count, target);
-  if (has_bias) {
-    const std::uint64_t dims[] = {out_features, count};
-    KVD_CHECK_OK(visitor.Floats(stacked + ".bias", dims, VectorRole::kBias, Presence::kRequired,
-                                target.bias));
-  }
+  if (has_bias) KVD_CHECK_OK(VisitBias(visitor, stacked, out_features, count, target));
   return visitor.Vector(stacked + ".scale", count, VectorRole::kNorm, Presence::kOptional,
                         target.scales);
 }
 
+// The biases of fused experts: one tensor as the weights, or a tensor each for gate and up. The
+// converters of llama.cpp keep the biases apart if they fuse the weights.
+Status VisitFusedBiases(TensorVisitor& visitor, const std::string& block,
+                        const ExpertConfig& config, ExpertWeights& weights) {
+  const std::string fused = block + "ffn_gate_up_exps";
+  if (!visitor.Has(fused + ".bias")) {
+    KVD_CHECK_OK(
+        VisitBias(visitor, block + "ffn_gate_exps", config.size, config.count, weights.gate));
+    return VisitBias(visitor, block + "ffn_up_exps", config.size, config.count, weights.up);
+  }
+  KVD_CHECK_OK(VisitBias(visitor, fused, 2ull * config.size, config.count, weights.gate));
+  weights.up.bias_stride = weights.gate.bias_stride;
+  weights.up.bias = weights.gate.bias + config.size;
+  return {};
+}
+
 // ffn_gate_up_exps: each expert has the rows of its gate followed by the rows of up.
 Result<bool> VisitFusedGate(TensorVisitor& visitor, const std::string& block,
-                            const ExpertConfig& config, ExpertWeights& weights) {
+                            const ExpertConfig& config, bool has_bias, ExpertWeights& weights) {
   const std::string name = block + "ffn_gate_up_exps";
   if (!visitor.Has(name + ".weight")) return false;
   WeightView all;
@@ -66,6 +87,7 @@ Result<bool> VisitFusedGate(TensorVisitor& visitor, const std::string& block,
   const std::size_t half = config.size * kernels::RowBytes(all.type, config.input_size);
   for (const std::byte*& data : weights.up.data) data += half;
   weights.gate.shape.out_features = weights.up.shape.out_features = config.size;
+  if (has_bias) KVD_CHECK_OK(VisitFusedBiases(visitor, block, config, weights));
   return true;
 }
 
@@ -107,7 +129,7 @@ Status VisitExperts(const ModelConfig& config, TensorVisitor& visitor, std::size
     KVD_CHECK_OK(VisitLinear(visitor, block + "ffn_latent_up", input, embedding, BiasRule::kNone,
                              ScaleRule::kBeforeBias, weights.latent_up));
   }
-  KVD_TRY(const bool is_fused, VisitFusedGate(visitor, block, experts, weights));
+  KVD_TRY(const bool is_fused, VisitFusedGate(visitor, block, experts, options.has_bias, weights));
   if (!is_fused) {
     if (options.is_gated) {
       KVD_CHECK_OK(VisitMatrices(visitor, block + "ffn_gate", input, experts.size, experts.count,

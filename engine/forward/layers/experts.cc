@@ -51,13 +51,13 @@ struct SlotInputs {
   std::size_t row_bytes = 0;
 };
 
-// Copies each row of x to the slots of the row.
-SlotInputs GatherInputs(ForwardPass& pass, kernels::DataType type, const RowBuffer& x) {
+// Copies each row of x, in the form `form`, to the slots of the row. Overwrites work.inputs.
+SlotInputs GatherInputs(ForwardPass& pass, InputForm form, const RowBuffer& x) {
   const Compute& compute = pass.compute();
   ExpertWork& work = pass.expert_work();
   const std::size_t rows = pass.row_count(), n = x.width();
   auto* const gathered = reinterpret_cast<std::byte*>(work.inputs.data());
-  SlotInputs inputs{.form = FormFor(compute, type, rows), .data = gathered};
+  SlotInputs inputs{.form = form, .data = gathered};
   const std::byte* from = reinterpret_cast<const std::byte*>(x[0]);
   inputs.row_bytes = n * sizeof(float);
   if (inputs.form != InputForm::kFloats) {
@@ -74,20 +74,31 @@ SlotInputs GatherInputs(ForwardPass& pass, kernels::DataType type, const RowBuff
   return inputs;
 }
 
-// Returns the hidden rows of all slots as inputs of the last product; the rows are already in the
-// order of slots.
-SlotInputs HiddenInputs(ForwardPass& pass, kernels::DataType type, const RowBuffer& hidden) {
-  const Compute& compute = pass.compute();
-  ExpertWork& work = pass.expert_work();
+// Returns rows that are already in the order of slots as inputs in the form `form`. Overwrites
+// work.inputs.
+SlotInputs PrepareSlots(ForwardPass& pass, InputForm form, const RowBuffer& rows) {
   const std::size_t slot_count = pass.row_count() * pass.config().experts.used;
-  const std::size_t n = hidden.width();
-  const InputForm form = FormFor(compute, type, pass.row_count());
+  const std::size_t n = rows.width();
   if (form == InputForm::kFloats) {
-    return {form, reinterpret_cast<const std::byte*>(hidden[0]), n * sizeof(float)};
+    return {form, reinterpret_cast<const std::byte*>(rows[0]), n * sizeof(float)};
   }
-  auto* const prepared = reinterpret_cast<std::byte*>(work.inputs.data());
-  PrepareInput(compute, form, hidden[0], n, slot_count, n, prepared);
+  auto* const prepared = reinterpret_cast<std::byte*>(pass.expert_work().inputs.data());
+  PrepareInput(pass.compute(), form, rows[0], n, slot_count, n, prepared);
   return {form, prepared, InputRowBytes(form, n)};
+}
+
+// Returns the rows of x times the weight of each choice, in the order of slots. The rows lie in
+// work.results, which is not used before the last product.
+const RowBuffer& WeighInputs(ForwardPass& pass, const RowBuffer& x) {
+  const ExpertWork& work = pass.expert_work();
+  const std::size_t used = pass.config().experts.used;
+  pass.ForRows(pass.row_count() * used, [&](std::size_t first, std::size_t last) {
+    for (std::size_t choice = first; choice < last; ++choice) {
+      pass.compute().kernels->scale(x[choice / used], work.chosen[choice].weight, x.width(),
+                                    work.results[work.slots[choice]]);
+    }
+  });
+  return work.results;
 }
 
 // Adds the product of every chosen expert to work.ready. Returns the bytes of the experts' weights.
@@ -118,7 +129,35 @@ void RunProducts(ForwardPass& pass, ExpertWork& work) {
   work.views.clear();
 }
 
-// kExpertSum[row] = sum over the row's choices of weight * result of the slot.
+// Computes up and, with a gate, gate of all slots. Returns the bytes of the experts' weights.
+std::size_t RunFirstProducts(ForwardPass& pass, const ExpertWeights& weights, const RowBuffer& x) {
+  const auto form_of = [&](const ExpertMatrices& matrices) {
+    return FormFor(pass.compute(), matrices.shape.type, pass.row_count());
+  };
+  const bool weighs_inputs = pass.config().experts.weighs_inputs;
+  const RowBuffer& rows = weighs_inputs ? WeighInputs(pass, x) : x;
+  const auto inputs_in = [&](InputForm form) {
+    return weighs_inputs ? PrepareSlots(pass, form, rows) : GatherInputs(pass, form, rows);
+  };
+  ExpertWork& work = pass.expert_work();
+  SlotInputs inputs = inputs_in(form_of(weights.up));
+  std::size_t bytes = AddProducts(weights.up, inputs, work.up, work);
+  if (!weights.gate.data.empty()) {
+    // work.inputs holds the inputs in one form, so weights of two forms are computed one after the
+    // other.
+    const InputForm gate_form = form_of(weights.gate);
+    if (gate_form != inputs.form) {
+      RunProducts(pass, work);
+      inputs = inputs_in(gate_form);
+    }
+    bytes += AddProducts(weights.gate, inputs, work.gate, work);
+  }
+  RunProducts(pass, work);
+  return bytes;
+}
+
+// kExpertSum[row] = sum over the row's choices of weight * result of the slot, without the weight if
+// the inputs were weighed.
 const RowBuffer& SumResults(ForwardPass& pass, const ExpertWork& work) {
   const ExpertConfig& config = pass.config().experts;
   const RowBuffer& sum = pass.Rows(Scratch::kExpertSum, {config.input_size});
@@ -128,7 +167,7 @@ const RowBuffer& SumResults(ForwardPass& pass, const ExpertWork& work) {
       for (std::size_t i = 0; i < config.used; ++i) {
         const std::size_t choice = row * config.used + i;
         const float* from = work.results[work.slots[choice]];
-        const float weight = work.chosen[choice].weight;
+        const float weight = config.weighs_inputs ? 1.0f : work.chosen[choice].weight;
         for (std::size_t c = 0; c < config.input_size; ++c) {
           to[c] = i == 0 ? weight * from[c] : to[c] + weight * from[c];
         }
@@ -148,20 +187,16 @@ const RowBuffer& RunExperts(ForwardPass& pass, const ExpertWeights& weights, Act
   ExpertWork& work = pass.expert_work();
   SortByExpert(config, pass.row_count(), work);
 
-  const SlotInputs inputs = GatherInputs(pass, weights.up.shape.type, x);
-  std::size_t bytes = AddProducts(weights.up, inputs, work.up, work);
-  const bool is_gated = !weights.gate.data.empty();
-  if (is_gated) bytes += AddProducts(weights.gate, inputs, work.gate, work);
-  RunProducts(pass, work);
-
-  const RowBuffer& hidden = is_gated ? work.gate : work.up;
+  std::size_t bytes = RunFirstProducts(pass, weights, x);
+  const RowBuffer& hidden = weights.gate.data.empty() ? work.up : work.gate;
   pass.ForRows(pass.row_count() * config.used, [&](std::size_t first, std::size_t last) {
     for (std::size_t slot = first; slot < last; ++slot) {
       Activate(*pass.compute().kernels, activation, work.up[slot], config.size, hidden[slot]);
     }
   });
 
-  const SlotInputs hidden_inputs = HiddenInputs(pass, weights.down.shape.type, hidden);
+  const InputForm down_form = FormFor(pass.compute(), weights.down.shape.type, pass.row_count());
+  const SlotInputs hidden_inputs = PrepareSlots(pass, down_form, hidden);
   bytes += AddProducts(weights.down, hidden_inputs, work.results, work);
   RunProducts(pass, work);
   if (pass.compute().profile != nullptr) pass.compute().profile->AddExpertBytes(bytes);

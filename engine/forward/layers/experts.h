@@ -14,7 +14,9 @@
 namespace kvd {
 
 // The weighted sum of the experts' results, [rows, input_size], in Scratch::kExpertSum:
-//   sum over the chosen experts e of weight[e] * Down_e(activation(Gate_e(x)) * Up_e(x)).
+//   sum over the chosen experts e of weight[e] * f_e(x),
+//   or with ExpertConfig::weighs_inputs, sum over the chosen experts e of f_e(weight[e] * x),
+//   with f_e(x) = Down_e(activation(Gate_e(x)) * Up_e(x)).
 // The router reads router_input, and the experts read x.
 const RowBuffer& RunExperts(ForwardPass& pass, const ExpertWeights& weights, Activation activation,
                             const RowBuffer& router_input, const RowBuffer& x);
