@@ -3,6 +3,7 @@
 // "-c: 0 is not a number from 1 to …". CLI11 supports only one-letter short flags, so llama.cpp's
 // -ctk, -ctv and -ub are replaced by their long forms first.
 #include "daemon/options.h"
+#include "base/help_formatter.h"
 #include "base/name.h"
 #include "base/text.h"
 #include "kernels/cell_types.h"
@@ -12,6 +13,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <memory>
 #include <string_view>
 
 namespace kvd {
@@ -407,6 +409,7 @@ Parsed ParseOptions(int argument_count, const char* const* arguments) {
   DaemonOptions options;
   CLI::App app("kvd: one language model and its cached state, shared between local processes",
                "kvd");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", std::string("kvd ") + kVersionText);
   FlagReader flags(app);
   bool chunk_given = false;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -295,15 +296,33 @@ std::vector<std::string> VerbsOf(const std::string& help) {
   return verbs;
 }
 
+// `text` must have lines of at most 100 columns, and each flag with a value names the value in
+// capitals and states its default.
+void CheckHelp(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+  const std::regex flag("\n  (-[^ ]+) ([A-Z]+)\\b");
+  for (auto at = std::sregex_iterator(text.begin(), text.end(), flag); at != std::sregex_iterator();
+       ++at) {
+    const std::string type = (*at)[2];
+    EXPECT_FALSE(type == "INT" || type == "UINT" || type == "FLOAT") << at->str();
+    const auto begin = static_cast<std::size_t>(at->position() + at->length());
+    const std::string rest = text.substr(begin, text.find("\n  -", begin) - begin);
+    EXPECT_NE(rest.find("Default:"), std::string::npos) << at->str() << rest;
+  }
+}
+
 // No daemon listens on the socket, so that a verb whose options are correct fails when it connects
 // or reads its file, and changes nothing.
 TEST_F(KvctlTest, HelpOfEveryVerbShowsAnExampleThatParses) {
   const std::vector<std::string> verbs = VerbsOf(Kvctl("--help").output);
   ASSERT_GE(verbs.size(), 27u);
+  CheckHelp(Kvctl("--help").output);
   for (const std::string& verb : verbs) {
     SCOPED_TRACE(verb);
     const Outcome help = Kvctl(verb + " --help");
     EXPECT_EQ(help.exit_code, 0);
+    CheckHelp(help.output);
     std::istringstream lines(help.output);
     std::vector<std::string> examples;
     for (std::string text; std::getline(lines, text);) {

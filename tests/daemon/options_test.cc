@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+#include <sstream>
+#include <string>
 #include <vector>
 
 namespace kvd {
@@ -115,6 +118,26 @@ TEST(OptionsTest, HelpAndVersionArePrinted) {
     ASSERT_TRUE(std::holds_alternative<PrintAndExit>(*parsed));
     EXPECT_THAT(std::get<PrintAndExit>(*parsed).text, HasSubstr("kvd"));
   }
+}
+
+TEST(OptionsTest, HelpHasShortLinesAndADefaultForEveryValue) {
+  const auto parsed = Parse({"--help"});
+  ASSERT_TRUE(parsed);
+  const std::string& help = std::get<PrintAndExit>(*parsed).text;
+  EXPECT_THAT(help, HasSubstr("--no-sandbox "));
+  EXPECT_EQ(help.find("{false}"), std::string::npos);
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+  // A flag's text follows its names. Flags with a value have the value's name in capitals.
+  const std::regex flag("\n  (-[^ ]+) ([A-Z]+)\\b");
+  std::size_t flags = 0;
+  for (auto at = std::sregex_iterator(help.begin(), help.end(), flag); at != std::sregex_iterator();
+       ++at, ++flags) {
+    const auto begin = static_cast<std::size_t>(at->position() + at->length());
+    const std::string text = help.substr(begin, help.find("\n  -", begin) - begin);
+    EXPECT_NE(text.find("Default:"), std::string::npos) << at->str() << text;
+  }
+  EXPECT_GE(flags, 40u);
 }
 
 TEST(OptionsTest, QuotedKeepsALogLineWhole) {

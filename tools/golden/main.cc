@@ -3,18 +3,20 @@
 //
 // PATH is a folder with script.json, a vocabulary X.gguf with X.gguf.inp and X.gguf.out in the same
 // folder, a folder with template.jinja and cases.json, or a folder that contains such folders or
-// vocabularies. Unless a script says otherwise,
-// llama.cpp computed the expected numbers. By default llama_shifts is therefore on (shifts use
-// llama.cpp's arithmetic), and swa_full is on (the cache keeps the cells that a sliding window has
-// passed). Exit codes: 0 all cases passed, 1 a case failed, 2 wrong usage.
+// vocabularies. Unless a script says otherwise, llama.cpp computed the expected numbers. By default
+// llama_shifts is therefore on (shifts use llama.cpp's arithmetic), and swa_full is on (the cache
+// keeps the cells that a sliding window has passed). Exit codes: 0 all cases passed, 1 a case
+// failed, 2 wrong usage.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/help_formatter.h"
 #include "tools/golden/backend.h"
 #include "tools/golden/golden_case.h"
 #include "tools/golden/run_case.h"
@@ -87,21 +89,31 @@ void RunPath(const fs::path& path, const Flags& flags, bool named, Tally* tally)
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  CLI::App app{"Runs golden folders, vocabulary cases and chat templates"};
+  CLI::App app("Runs golden folders, vocabulary cases and chat templates", "kvd-golden");
+  app.formatter(std::make_shared<kvd::HelpFormatter>());
   Flags flags;
   std::vector<std::string> paths;
   flags.kvd_path = (fs::read_symlink("/proc/self/exe").parent_path() / "kvd").string();
   app.add_flag("--spawn", flags.spawn,
-               "run a kvd for each folder instead of an engine in this process");
-  app.add_option("--kvd", flags.kvd_path, "the daemon that --spawn starts");
-  app.add_option("--ctk,--cache-type-k", flags.backend.k_type, "type of the K cells")
-      ->capture_default_str();
-  app.add_option("--ctv,--cache-type-v", flags.backend.v_type, "type of the V cells")
-      ->capture_default_str();
+               "Run a kvd for each folder instead of an engine in this process.");
+  app.add_option("--kvd", flags.kvd_path,
+                 "Program that --spawn starts. Default: kvd in the folder of kvd-golden.")
+      ->type_name("FILE");
+  app.add_option("--ctk,--cache-type-k", flags.backend.k_type,
+                 "Number type of the K cells: f32, f16, bf16, q8_0 or q4_0 (short form: -ctk). "
+                 "Default: f32.")
+      ->type_name("TYPE");
+  app.add_option("--ctv,--cache-type-v", flags.backend.v_type,
+                 "Number type of the V cells: f32, f16, bf16, q8_0 or q4_0 (short form: -ctv). "
+                 "Default: f32.")
+      ->type_name("TYPE");
   app.add_option("--cell-tolerance", flags.cell_tolerance,
-                 "added to a folder's tolerance; default: an amount for the types of the cells");
-  app.add_flag("--deterministic", flags.backend.deterministic);
-  app.add_option("PATH", paths, "golden folders, vocabularies, templates, or folders of them")
+                 "Number that is added to the tolerance of each folder. Default: 0 for cells of "
+                 "f32, else an amount for the types of the cells.")
+      ->type_name("NUMBER");
+  app.add_flag("--deterministic", flags.backend.deterministic,
+               "Compute with the option --deterministic of kvd.");
+  app.add_option("PATH", paths, "Golden folders, vocabularies, templates, or folders of them.")
       ->required();
   // CLI11 supports only one-letter short flags, and takes arguments from the end of a vector.
   std::vector<std::string> respelled(arguments + 1, arguments + argument_count);
