@@ -7,35 +7,20 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
 
+#include "bench/must.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/rebuild.h"
 
 namespace {
 
 using namespace kvd;
+using bench::Must;
 
 constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{1}, 0};
-
-template <class T>
-T Must(Result<T> result) {
-  if (!result) {
-    std::fprintf(stderr, "memory_bench: %s\n", result.error().message.c_str());
-    std::abort();
-  }
-  return std::move(*result);
-}
-void Must(Status status) {
-  if (!status) {
-    std::fprintf(stderr, "memory_bench: %s\n", status.error().message.c_str());
-    std::abort();
-  }
-}
 
 // Returns a memory of 131,072 cells whose cells are tiny, because the measured verbs never access
 // the pool.

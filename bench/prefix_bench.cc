@@ -7,34 +7,20 @@
 #include <benchmark/benchmark.h>
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <vector>
 
+#include "bench/must.h"
 #include "engine/memory/memory.h"
 
 namespace {
 
 using namespace kvd;
+using bench::Must;
 
 constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{1}, 0};
-
-template <class T>
-T Must(Result<T> result) {
-  if (!result) {
-    std::fprintf(stderr, "prefix_bench: %s\n", result.error().message.c_str());
-    std::abort();
-  }
-  return std::move(*result);
-}
-void Must(Status status) {
-  if (!status) {
-    std::fprintf(stderr, "prefix_bench: %s\n", status.error().message.c_str());
-    std::abort();
-  }
-}
 
 std::unique_ptr<Memory> MakeMemory(std::uint64_t cells) {
   MemoryOptions options;

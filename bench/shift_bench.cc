@@ -7,11 +7,10 @@
 // place.
 #include <benchmark/benchmark.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
+#include "bench/must.h"
 #include "engine/memory/memory.h"
 #include "engine/model/rope_table.h"
 #include "kernels/kernel_table.h"
@@ -19,24 +18,10 @@
 namespace {
 
 using namespace kvd;
+using bench::Must;
 
 // Number of cells before the shifted cells, as in a rolling context.
 constexpr std::uint32_t kKeptCells = 32;
-
-template <class T>
-T Must(Result<T> result) {
-  if (!result) {
-    std::fprintf(stderr, "shift_bench: %s\n", result.error().message.c_str());
-    std::abort();
-  }
-  return std::move(*result);
-}
-void Must(Status status) {
-  if (!status) {
-    std::fprintf(stderr, "shift_bench: %s\n", status.error().message.c_str());
-    std::abort();
-  }
-}
 
 // A memory with one sequence of kKeptCells + `tokens` cells and its keys in the pool.
 struct FilledMemory {

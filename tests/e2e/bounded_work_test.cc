@@ -1,10 +1,8 @@
 // Tests requests for as much work or memory as possible, with the real daemon. Each request for too
 // much is refused with a named error or is scheduled fairly, and other clients are still served.
 #include <gmock/gmock.h>
-#include <grp.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -17,6 +15,7 @@
 #include "base/sanitizers.h"
 #include "tests/e2e/support/raw_client.h"
 #include "tests/e2e/support/served_daemon.h"
+#include "tests/e2e/support/user_process.h"
 #include "tests/support/many_sections.h"
 
 namespace kvd {
@@ -296,15 +295,7 @@ class BoundedBytesTest : public BoundedWorkTest {
     ASSERT_EQ(::chmod(daemon_->folder().c_str(), 0711), 0);
   }
   static int AsOther(const std::function<int()>& body) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      const bool became =
-          ::setgroups(0, nullptr) == 0 && ::setgid(kOther) == 0 && ::setuid(kOther) == 0;
-      ::_exit(became ? body() : 99);
-    }
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+    return test::StatusAsUser(kOther, kOther, body);
   }
 };
 

@@ -1,8 +1,6 @@
 // Tests the connections and objects that another uid may use, with processes of another uid. The
 // tests need root to change the uid.
-#include <grp.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <functional>
@@ -13,6 +11,7 @@
 
 #include "tests/e2e/support/served_daemon.h"
 #include "tests/e2e/support/temporary_folder.h"
+#include "tests/e2e/support/user_process.h"
 
 namespace kvd {
 namespace {
@@ -34,15 +33,7 @@ class OtherUidTest : public test::ServedDaemonTest {
   // Runs `body` in a process of another uid and returns its exit status. A nonzero status
   // identifies the failed expectation.
   static int AsOther(const std::function<int()>& body) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      const bool became =
-          ::setgroups(0, nullptr) == 0 && ::setgid(kOther) == 0 && ::setuid(kOther) == 0;
-      ::_exit(became ? body() : 99);
-    }
-    int status = 0;
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
+    return test::StatusAsUser(kOther, kOther, body);
   }
 };
 

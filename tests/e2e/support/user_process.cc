@@ -8,6 +8,14 @@
 #include "base/unique_fd.h"
 
 namespace kvd::test {
+namespace {
+
+bool BecomeUser(uid_t uid, gid_t gid) {
+  return ::setgroups(0, nullptr) == 0 && ::setresgid(gid, gid, gid) == 0 &&
+         ::setresuid(uid, uid, uid) == 0;
+}
+
+}  // namespace
 
 Complaints AsUser(uid_t uid, gid_t gid, const std::function<Complaints()>& body) {
   int ends[2];
@@ -16,9 +24,7 @@ Complaints AsUser(uid_t uid, gid_t gid, const std::function<Complaints()>& body)
   UniqueFd write_end(ends[1]);
   const pid_t child = ::fork();
   if (child == 0) {
-    const bool became = ::setgroups(0, nullptr) == 0 && ::setresgid(gid, gid, gid) == 0 &&
-                        ::setresuid(uid, uid, uid) == 0;
-    const Complaints complaints = became ? body() : "did not become the uid";
+    const Complaints complaints = BecomeUser(uid, gid) ? body() : "did not become the uid";
     (void)!::write(write_end.get(), complaints.data(), complaints.size());
     ::_exit(0);
   }
@@ -31,6 +37,14 @@ Complaints AsUser(uid_t uid, gid_t gid, const std::function<Complaints()>& body)
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0) << "the process of uid " << uid;
   return complaints;
+}
+
+int StatusAsUser(uid_t uid, gid_t gid, const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(BecomeUser(uid, gid) ? body() : 99);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
 }
 
 }  // namespace kvd::test

@@ -19,4 +19,9 @@ inline void Expect(Complaints& complaints, bool is_right, const std::string& sen
 // returns its result.
 Complaints AsUser(uid_t uid, gid_t gid, const std::function<Complaints()>& body);
 
+// The same for a body that returns an exit status below 98: a nonzero status identifies the failed
+// expectation. Returns 98 if a signal ended the process, and 99 if the process did not become the
+// uid.
+int StatusAsUser(uid_t uid, gid_t gid, const std::function<int()>& body);
+
 }  // namespace kvd::test
