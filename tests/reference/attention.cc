@@ -27,14 +27,22 @@ Attention Attention::Read(const ModelFile& file, std::size_t layer) {
   const std::string block = BlockName(layer);
   Attention attention;
   attention.q = file.ReadMatrix(block + "attn_q.weight");
-  attention.k = file.ReadMatrix(block + "attn_k.weight");
-  attention.v = file.ReadMatrix(block + "attn_v.weight");
+  if (file.Has(block + "attn_k.weight")) {
+    attention.k = file.ReadMatrix(block + "attn_k.weight");
+    attention.v = file.ReadMatrix(
+        block + (file.Has(block + "attn_v.weight") ? "attn_v.weight" : "attn_k.weight"));
+  }
   attention.out = file.ReadMatrix(block + "attn_output.weight");
   if (file.Has(block + "attn_q_norm.weight")) {
     attention.q_norm = file.ReadVector(block + "attn_q_norm.weight");
+  }
+  if (file.Has(block + "attn_k_norm.weight")) {
     attention.k_norm = file.ReadVector(block + "attn_k_norm.weight");
   }
-  attention.head_size = attention.q.rows / file.Count("attention.head_count");
+  const std::size_t head_count = file.Count("attention.head_count");
+  attention.head_size = attention.q.rows / head_count;
+  attention.heads_per_kv_head = head_count / file.CountOfLayer("attention.head_count_kv", layer);
+  attention.scale = 1.0 / std::sqrt(static_cast<double>(attention.head_size));
   attention.epsilon = file.Real("attention.layer_norm_rms_epsilon");
   return attention;
 }
@@ -51,10 +59,13 @@ Vector Attention::NormedHeads(Vector heads, const Vector& weight) const {
 Vector Attention::operator()(const Vector& x, std::size_t layer, Sequence& sequence) const {
   const std::int32_t pos = sequence.cells.back().pos;
   const Vector queries = NormedHeads(q * x, q_norm);
-  sequence.cells.back().keys[layer] = NormedHeads(k * x, k_norm);
-  sequence.cells.back().values[layer] = v * x;
+  if (!shared_layer) {
+    sequence.cells.back().keys[layer] = NormedHeads(k * x, k_norm);
+    const Vector ones(norms_values ? head_size : 0, 1.0);
+    sequence.cells.back().values[layer] = NormedHeads(v * x, ones);
+  }
+  const std::size_t source = shared_layer.value_or(layer);
 
-  const std::size_t heads_per_kv_head = q.rows / k.rows;
   Vector attended;
   for (std::size_t head = 0; head * head_size < q.rows; ++head) {
     const Vector query = Rotate(rotation, Slice(queries, head * head_size, head_size), pos);
@@ -64,9 +75,9 @@ Vector Attention::operator()(const Vector& x, std::size_t layer, Sequence& seque
     for (const Cell& cell : sequence.cells) {
       const bool is_in_reach = window == 0 || pos - cell.pos < static_cast<std::int32_t>(window);
       if (cell.pos > pos || !is_in_reach) continue;
-      const Vector key = Rotate(rotation, Slice(cell.keys[layer], kv_first, head_size), cell.pos);
-      scores.push_back(Dot(query, key) / std::sqrt(static_cast<double>(head_size)));
-      values.push_back(Slice(cell.values[layer], kv_first, head_size));
+      const Vector key = Rotate(rotation, Slice(cell.keys[source], kv_first, head_size), cell.pos);
+      scores.push_back(scale * Dot(query, key));
+      values.push_back(Slice(cell.values[source], kv_first, head_size));
     }
     const Vector shares = Softmax(scores);
     Vector mix(head_size, 0.0);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "tests/reference/linear_algebra.h"
@@ -26,13 +27,20 @@ Vector Rotate(const Rotation& rotation, const Vector& head, std::int32_t pos);
 
 struct Attention {
   std::size_t head_size = 0;
+  std::size_t heads_per_kv_head = 1;
   std::size_t window = 0;  // number of positions that a query attends to, including its own; 0: all
+  double scale = 1;        // of the scores
   double epsilon = 0;
+  bool norms_values = false;  // true: the heads of a value are normed, without weights
+  // The layer whose keys and values this layer reads instead of its own.
+  std::optional<std::size_t> shared_layer;
   Rotation rotation;
   Matrix q, k, v, out;
   Vector q_norm, k_norm;  // norm weights for each head; empty: no norm
 
-  // Reads the attention tensors of the layer; q_norm and k_norm only if the file has them.
+  // Reads the attention tensors of the layer: q_norm and k_norm only if the file has them, k and v
+  // only if the layer has its own. Without v, values are keys before their norm. The scale is
+  // 1 / sqrt(head size).
   static Attention Read(const ModelFile& file, std::size_t layer);
 
   // Stores the key and the value of `x` in the last cell and returns the attention output of `x` at

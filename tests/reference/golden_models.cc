@@ -11,6 +11,7 @@ namespace {
 // Tolerances of golden models; tests/data/README.md gives the reasons for the values.
 constexpr double kSingle = 1e-10;
 constexpr double kGeluOfHalves = 1e-7;
+constexpr double kGatesOfHalves = 1e-6;
 constexpr double kQuantised = 3e-3;
 
 ModelShape Small(Architecture architecture, std::uint64_t seed) {
@@ -81,6 +82,62 @@ ModelShape T5() {
   return shape;
 }
 
+ModelShape Experts() {
+  ModelShape shape = Small(Architecture::kQwen3Moe, 8);
+  shape.layers = 2;
+  shape.embedding = 24;
+  shape.heads = 3;
+  shape.kv_heads = 1;
+  shape.experts = 5;
+  shape.experts_used = 2;
+  shape.expert_ffn = 20;
+  return shape;
+}
+
+ModelShape LatentRows() {
+  ModelShape shape = Small(Architecture::kDeepseek2, 9);
+  shape.layers = 2;
+  shape.embedding = 24;
+  shape.heads = 3;
+  shape.head_dim = 44;
+  shape.rotated_dim = 16;
+  shape.latent_rank = 48;
+  shape.query_rank = 20;
+  shape.value_dim = 36;
+  shape.ffn = 40;
+  shape.leading_dense = 1;
+  shape.experts = 4;
+  shape.experts_used = 2;
+  shape.expert_ffn = 20;
+  shape.shared_ffn = 20;
+  return shape;
+}
+
+// The layers 2 and 3 read the cells of the layers 0 (with a window) and 1.
+ModelShape SharedCells() {
+  ModelShape shape = Small(Architecture::kGemma4, 10);
+  shape.layers = 4;
+  shape.embedding = 24;
+  shape.heads = 2;
+  shape.kv_heads = 2;
+  shape.ffn = 40;
+  shape.rope_base = 1e6f;
+  shape.window = 16;
+  shape.window_period = 2;
+  return shape;
+}
+
+ModelShape Texts() {
+  ModelShape shape = Small(Architecture::kBert, 11);
+  shape.layers = 2;
+  shape.heads = shape.kv_heads = 3;
+  shape.head_dim = 16;
+  shape.ffn = 56;
+  shape.context = 64;
+  shape.bias = BiasSet::kAll;
+  return shape;
+}
+
 }  // namespace
 
 std::vector<GoldenModel> GoldenModels() {
@@ -92,6 +149,10 @@ std::vector<GoldenModel> GoldenModels() {
       {"attention-and-state", Jamba(), MemoryKind::kStates, kSingle},
       {"attention-and-convolution", Small(Architecture::kLfm2, 6), MemoryKind::kStates, kSingle},
       {"encoder-decoder", T5(), MemoryKind::kEncodedText, kSingle},
+      {"experts", Experts(), MemoryKind::kCells, kSingle},
+      {"latent-rows", LatentRows(), MemoryKind::kCells, kSingle},
+      {"shared-cells", SharedCells(), MemoryKind::kWindows, kGatesOfHalves},
+      {"texts", Texts(), MemoryKind::kNone, kGeluOfHalves},
   };
 }
 
@@ -103,7 +164,7 @@ golden::Case CaseWithoutRows(const GoldenModel& model) {
   golden.embedding_size = model.shape.embedding;
   golden.tolerance = model.tolerance;
   golden.llama_shifts = false;  // shifts are computed exactly (docs/decisions/0005)
-  golden.scenarios = MakeScenarios(model.memory, model.shape.vocab);
+  golden.scenarios = MakeScenarios(model.memory, model.shape.vocab, model.shape.embedding);
   return golden;
 }
 

@@ -1,12 +1,10 @@
-// LFM2 (Liquid AI 2025): x += Mixer(Norm(x)), x += FeedForward(Norm(x)). The mixer is attention in
-// layers that have KV heads, and a gated short convolution in the other layers: B, C, u = In x;
-// Mixer = Out (C * Convolution(B * u)). The weight of the last norm is named token_embd_norm.
-#include <optional>
-
+// LFM2 (Liquid AI 2025). The mixer is attention in layers that have KV heads, and a gated short
+// convolution in the other layers: B, C, u = In x; Mixer = Out (C * Convolution(B * u)). The weight
+// of the last norm is named token_embd_norm.
 #include "tests/reference/attention.h"
 #include "tests/reference/convolution.h"
 #include "tests/reference/feed_forward.h"
-#include "tests/reference/model.h"
+#include "tests/reference/residual_model.h"
 
 namespace kvd::reference {
 namespace {
@@ -31,56 +29,21 @@ struct ShortConvolution {
   }
 };
 
-struct Layer {
-  Vector mixer_norm;
-  std::optional<Attention> attention;
-  std::optional<ShortConvolution> convolution;
-  Vector feed_forward_norm;
-  FeedForward feed_forward;
-};
-
-class Lfm2 : public Model {
- public:
-  explicit Lfm2(const ModelFile& file)
-      : Model(file),
-        epsilon_(file.Real("attention.layer_norm_rms_epsilon")),
-        output_norm_(file.ReadVector("token_embd_norm.weight")) {
-    for (std::size_t i = 0; i < layer_count(); ++i) {
-      const std::string block = BlockName(i);
-      Layer& layer = layers_.emplace_back();
-      layer.mixer_norm = file.ReadVector(block + "attn_norm.weight");
-      if (file.CountOfLayer("attention.head_count_kv", i) != 0) {
-        layer.attention = Attention::Read(file, i);
-        layer.attention->rotation = {.pairs = Pairs::kHalves, .base = file.Real("rope.freq_base")};
-      } else {
-        layer.convolution = ShortConvolution::Read(file, i);
-      }
-      layer.feed_forward_norm = file.ReadVector(block + "ffn_norm.weight");
-      layer.feed_forward = FeedForward::Read(file, block);
-    }
-  }
-
- protected:
-  Vector RunLayers(const Vector& embedding, Sequence& sequence) const override {
-    Vector x = embedding;
-    for (std::size_t i = 0; i < layers_.size(); ++i) {
-      const Layer& layer = layers_[i];
-      const Vector normed = RmsNorm(x, layer.mixer_norm, epsilon_);
-      x = x + (layer.attention ? (*layer.attention)(normed, i, sequence)
-                               : (*layer.convolution)(normed, sequence.states[i]));
-      x = x + layer.feed_forward(RmsNorm(x, layer.feed_forward_norm, epsilon_));
-    }
-    return RmsNorm(x, output_norm_, epsilon_);
-  }
-
- private:
-  double epsilon_;
-  Vector output_norm_;
-  std::vector<Layer> layers_;
-};
-
 }  // namespace
 
-std::unique_ptr<Model> ReadLfm2(const ModelFile& file) { return std::make_unique<Lfm2>(file); }
+std::unique_ptr<Model> ReadLfm2(const ModelFile& file) {
+  const auto read_parts = [&](std::size_t layer) {
+    LayerParts parts{.mixer = {}, .feed_forward = FeedForward::Read(file, BlockName(layer))};
+    if (file.CountOfLayer("attention.head_count_kv", layer) != 0) {
+      Attention attention = Attention::Read(file, layer);
+      attention.rotation = {.pairs = Pairs::kHalves, .base = file.Real("rope.freq_base")};
+      parts.mixer = attention;
+    } else {
+      parts.mixer = MixerOf(ShortConvolution::Read(file, layer));
+    }
+    return parts;
+  };
+  return ReadResidualModel(file, read_parts, "token_embd_norm.weight");
+}
 
 }  // namespace kvd::reference

@@ -18,6 +18,14 @@ Vector operator*(const Matrix& matrix, const Vector& x) {
   return y;
 }
 
+Vector TransposedProduct(const Matrix& matrix, const Vector& x) {
+  Vector y(matrix.columns, 0.0);
+  for (std::size_t row = 0; row < matrix.rows; ++row) {
+    y = y + x[row] * matrix.Row(row);
+  }
+  return y;
+}
+
 Vector operator+(const Vector& a, const Vector& b) {
   Vector sum(a.size());
   for (std::size_t i = 0; i < a.size(); ++i) sum[i] = a[i] + b[i];
@@ -56,6 +64,17 @@ Vector Join(const Vector& a, const Vector& b) {
 Vector RmsNorm(const Vector& x, const Vector& weight, double epsilon) {
   const double mean_square = Dot(x, x) / static_cast<double>(x.size());
   return ElementwiseProduct(weight, (1.0 / std::sqrt(mean_square + epsilon)) * x);
+}
+
+Vector LayerNorm(const Vector& x, const Vector& weight, const Vector& bias, double epsilon) {
+  const auto count = static_cast<double>(x.size());
+  double mean = 0;
+  for (const double element : x) mean += element / count;
+  Vector centred;
+  for (const double element : x) centred.push_back(element - mean);
+  const double variance = Dot(centred, centred) / count;
+  const Vector normed = ElementwiseProduct(weight, (1.0 / std::sqrt(variance + epsilon)) * centred);
+  return bias.empty() ? normed : normed + bias;
 }
 
 Vector Softmax(const Vector& scores) {

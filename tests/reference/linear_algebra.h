@@ -24,6 +24,7 @@ struct Matrix {
 
 // REQUIRES for all operators and functions below: the sizes of the operands match.
 Vector operator*(const Matrix& matrix, const Vector& x);
+Vector TransposedProduct(const Matrix& matrix, const Vector& x);
 Vector operator+(const Vector& a, const Vector& b);
 Vector operator*(double factor, const Vector& x);
 Vector ElementwiseProduct(const Vector& a, const Vector& b);
@@ -35,6 +36,9 @@ Vector Join(const Vector& a, const Vector& b);
 
 // Returns weight * x / sqrt(mean of squares of x + epsilon) (Zhang and Sennrich 2019).
 Vector RmsNorm(const Vector& x, const Vector& weight, double epsilon);
+// Returns weight * (x - mean) / sqrt(variance + epsilon) + bias (Ba et al. 2016). An empty bias
+// counts as 0.
+Vector LayerNorm(const Vector& x, const Vector& weight, const Vector& bias, double epsilon);
 Vector Softmax(const Vector& scores);
 
 double Relu(double x);  // max(0, x)

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/ids.h"
@@ -22,6 +23,11 @@ class Model {
   // Encodes a text for the sequence. Throws std::runtime_error if the model has no encoder.
   virtual void Encode(const std::vector<TokenId>& tokens, Sequence& sequence) const;
 
+  // Returns the embedding of a text. `pooling`: mean, cls (the first row) or last. Throws
+  // std::runtime_error if the model computes no embeddings.
+  virtual Vector TextEmbedding(const std::vector<TokenId>& tokens,
+                               const std::string& pooling) const;
+
   std::size_t layer_count() const { return layer_count_; }
 
  protected:
@@ -35,6 +41,7 @@ class Model {
   std::size_t layer_count_;
   Matrix embedding_;
   Matrix output_;
+  double logit_bound_;  // logits are bound * tanh(logit / bound); 0: no bound
 };
 
 // Each function reads a model of one architecture and is defined in its own file *_model.cc. On
@@ -45,6 +52,10 @@ std::unique_ptr<Model> ReadMamba(const ModelFile& file);
 std::unique_ptr<Model> ReadLfm2(const ModelFile& file);
 std::unique_ptr<Model> ReadJamba(const ModelFile& file);
 std::unique_ptr<Model> ReadT5(const ModelFile& file);
+std::unique_ptr<Model> ReadQwen3Moe(const ModelFile& file);
+std::unique_ptr<Model> ReadDeepseek2(const ModelFile& file);
+std::unique_ptr<Model> ReadGemma4(const ModelFile& file);
+std::unique_ptr<Model> ReadBert(const ModelFile& file);
 
 // Reads a model of the architecture that the file names.
 std::unique_ptr<Model> ReadModel(const ModelFile& file);

@@ -67,6 +67,19 @@ Matrix ModelFile::ReadMatrix(const std::string& tensor) const {
 
 Vector ModelFile::ReadVector(const std::string& tensor) const { return ReadMatrix(tensor).values; }
 
+std::vector<Matrix> ModelFile::ReadMatrices(const std::string& tensor) const {
+  const GgufTensor* found = file_.FindTensor(tensor);
+  if (found == nullptr) throw std::runtime_error(tensor + ": no such tensor");
+  const Vector values = Decode(*found);
+  const std::size_t rows = found->dims[1], columns = found->dims[0];
+  std::vector<Matrix> matrices;
+  for (std::size_t first = 0; first < values.size(); first += rows * columns) {
+    matrices.push_back(
+        {.rows = rows, .columns = columns, .values = Slice(values, first, rows * columns)});
+  }
+  return matrices;
+}
+
 std::size_t ModelFile::Count(const std::string& key) const {
   return Require(file_.GetU32(architecture_ + "." + key));
 }
@@ -79,10 +92,18 @@ double ModelFile::Real(const std::string& key) const {
   return static_cast<double>(Require(file_.GetF32(architecture_ + "." + key)));
 }
 
+double ModelFile::RealOr(const std::string& key, double fallback) const {
+  return file_.Has(architecture_ + "." + key) ? Real(key) : fallback;
+}
+
 std::size_t ModelFile::CountOfLayer(const std::string& key, std::size_t layer) const {
   const GgufEntry* entry = file_.FindEntry(architecture_ + "." + key);
   if (entry == nullptr || entry->type != GgufType::kArray) return Count(key);
   return Require(file_.GetU32Array(entry->key)).at(layer);
+}
+
+bool ModelFile::FlagOfLayer(const std::string& key, std::size_t layer) const {
+  return Require(file_.GetBoolArray(architecture_ + "." + key)).at(layer);
 }
 
 }  // namespace kvd::reference

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "engine/model/gguf_file.h"
 #include "tests/reference/linear_algebra.h"
@@ -23,14 +24,19 @@ class ModelFile {
   // Reads a tensor with the dimensions [columns, rows].
   Matrix ReadMatrix(const std::string& tensor) const;
   Vector ReadVector(const std::string& tensor) const;
+  // Reads a tensor with the dimensions [columns, rows, matrices].
+  std::vector<Matrix> ReadMatrices(const std::string& tensor) const;
 
   // Returns the value of the metadata key ARCHITECTURE.`key`.
   std::size_t Count(const std::string& key) const;
   std::size_t CountOr(const std::string& key, std::size_t fallback) const;
   double Real(const std::string& key) const;
+  double RealOr(const std::string& key, double fallback) const;
   // Returns the value for `layer` of a key that has either one value for all layers or one value
   // per layer.
   std::size_t CountOfLayer(const std::string& key, std::size_t layer) const;
+  // Returns the flag of `layer` of a key that has one flag per layer.
+  bool FlagOfLayer(const std::string& key, std::size_t layer) const;
 
  private:
   const GgufFile& file_;

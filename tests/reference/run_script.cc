@@ -31,7 +31,7 @@ class Script {
       case Op::kKeep: sequences_ = {{step.sequence, Sequence(sequence)}}; return;
       case Op::kAdd: return sequence.AddToPositions(begin, end, step.number);
       case Op::kDivide: return sequence.DividePositions(begin, end, step.number);
-      case Op::kEmbed: throw std::runtime_error("the reference does not implement embeddings");
+      case Op::kEmbed: return Keep(model_.TextEmbedding(step.tokens, step.pooling));
     }
   }
 

@@ -16,7 +16,8 @@ constexpr bool kAll = true, kLast = false;
 
 class ScriptMaker {
  public:
-  explicit ScriptMaker(std::uint32_t vocab_size) : vocab_size_(vocab_size) {}
+  ScriptMaker(std::uint32_t vocab_size, std::uint32_t row_size)
+      : vocab_size_(vocab_size), row_size_(row_size) {}
 
   void Begin(const char* name) { scenarios_.push_back({.name = name, .steps = {}}); }
 
@@ -38,6 +39,12 @@ class ScriptMaker {
 
   void Encode(std::int64_t sequence, std::size_t token_count) {
     Add(Op::kEncode, sequence, 0).tokens = Tokens(token_count);
+  }
+
+  void EmbedText(std::size_t token_count, const char* pooling) {
+    Step& step = Add(Op::kEmbed, 0, 1);
+    step.tokens = Tokens(token_count);
+    step.pooling = pooling;
   }
 
   void Copy(std::int64_t from, std::int64_t to, std::int32_t p0 = -1, std::int32_t p1 = -1) {
@@ -62,7 +69,7 @@ class ScriptMaker {
     step.op = op;
     step.sequence = sequence;
     step.expect_rows = row_count;
-    step.expect_offset = row_count_ * vocab_size_;
+    step.expect_offset = row_count_ * row_size_;
     row_count_ += row_count;
     return step;
   }
@@ -81,6 +88,7 @@ class ScriptMaker {
   }
 
   std::uint32_t vocab_size_;
+  std::uint32_t row_size_;
   std::mt19937_64 random_{20};  // the fixed seed of all tokens
   std::size_t row_count_ = 0;
   std::vector<Scenario> scenarios_;
@@ -168,10 +176,24 @@ void AddEncodedTexts(ScriptMaker& script) {
   script.Decode(1, 4, 3, kAll);
 }
 
+void AddTexts(ScriptMaker& script) {
+  for (const char* pooling : {"mean", "cls", "last"}) {
+    script.Begin(pooling);
+    for (const std::size_t token_count : {1, 2, 31, 32, 33, 64}) {
+      script.EmbedText(token_count, pooling);
+    }
+  }
+}
+
 }  // namespace
 
-std::vector<Scenario> MakeScenarios(MemoryKind kind, std::uint32_t vocab_size) {
-  ScriptMaker script(vocab_size);
+std::vector<Scenario> MakeScenarios(MemoryKind kind, std::uint32_t vocab_size,
+                                    std::uint32_t embedding_size) {
+  ScriptMaker script(vocab_size, kind == MemoryKind::kNone ? embedding_size : vocab_size);
+  if (kind == MemoryKind::kNone) {
+    AddTexts(script);
+    return script.Take();
+  }
   if (kind == MemoryKind::kEncodedText) {
     AddEncodedTexts(script);
     return script.Take();

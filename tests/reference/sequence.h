@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/ids.h"
 #include "tests/reference/linear_algebra.h"
 
 namespace kvd::reference {
@@ -15,6 +16,7 @@ namespace kvd::reference {
 // Keys and values of one token. The heads of a layer are concatenated in one vector; the vector is
 // empty for a layer without attention.
 struct Cell {
+  TokenId token = 0;
   std::int32_t pos = 0;
   std::vector<Vector> keys;    // by layer
   std::vector<Vector> values;  // by layer

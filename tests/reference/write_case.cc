@@ -62,8 +62,11 @@ void WriteStep(const Step& step, std::ostream& out) {
       break;
     case Op::kDecodeBatch: WriteRows(step, out); break;
     case Op::kEncode: WriteTokens(step, out); break;
-    case Op::kKeep:
-    case Op::kEmbed: break;
+    case Op::kEmbed:
+      WriteTokens(step, out);
+      out << ", \"pooling\": \"" << step.pooling << "\"";
+      break;
+    case Op::kKeep: break;
     default: number("p0", step.p0); number("p1", step.p1);
   }
   if (step.op == Op::kAdd) number("delta", step.number);
