@@ -79,8 +79,8 @@ TEST(GoldenDataTest, EveryScenarioPassesWithTrappedTiles) {
   ::unsetenv("KVD_KERNELS");
   EXPECT_EQ(outcome.status, 0) << outcome.text;
 }
-// The relative rounding error of an f16 cell is up to 2^-12. The tolerance of a row is measured. The
-// scores of shared-cells are not scaled, so rounded keys change its rows more.
+// The relative rounding error of an f16 cell is up to 2^-12. The tolerance of a row is measured.
+// The scores of shared-cells are not scaled, so rounded keys change its rows more.
 TEST(GoldenDataTest, EveryScenarioPassesWithF16Cells) {
   const std::string unscaled = kFolder + "/shared-cells";
   std::string others;

@@ -1,7 +1,7 @@
 // BERT (Devlin et al. 2018): x = Norm(token + type + position), then in each layer
-// x = Norm(x + Attention(x)), x = Norm(x + FeedForward(x)). Each token attends to the whole text, and
-// every token has type 0, whose embedding is 0 if the file has none. Linear layers have biases, norms
-// are layer norms, the activation is GELU.
+// x = Norm(x + Attention(x)), x = Norm(x + FeedForward(x)). Each token attends to the whole text,
+// and every token has type 0, whose embedding is 0 if the file has none. Linear layers have biases,
+// norms are layer norms, the activation is GELU.
 #include <cmath>
 #include <stdexcept>
 

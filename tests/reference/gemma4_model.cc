@@ -1,4 +1,5 @@
-// Gemma 4 without experts (Gemma Team 2026; its layer inputs and shared cells are those of Gemma 3n):
+// Gemma 4 without experts (Gemma Team 2026; its layer inputs and shared cells are those of Gemma
+// 3n):
 //
 //   x += PostNorm(Attention(Norm(x)));  x += PostNorm(FeedForward(Norm(x)))
 //   x += PostNorm(Out(gelu(Gate x) * input of the layer));  x *= scale of the layer

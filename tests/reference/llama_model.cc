@@ -1,5 +1,5 @@
-// Llama (Touvron et al. 2023): attention with rotated pairs of neighbours, and a feed-forward with a
-// gate.
+// Llama (Touvron et al. 2023): attention with rotated pairs of neighbours, and a feed-forward with
+// a gate.
 #include "tests/reference/attention.h"
 #include "tests/reference/feed_forward.h"
 #include "tests/reference/residual_model.h"
