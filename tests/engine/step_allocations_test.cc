@@ -83,9 +83,9 @@ class StepAllocationsTest : public ::testing::TestWithParam<Named> {
   std::int32_t position_ = 0;
 };
 
-// Vectors that hold a sequence's tokens and cells grow by half or more, and a window that moves drops
-// blocks, so a few steps of many allocate. The first steps, with longer sequences, grow the buffers
-// that all sequences share.
+// Vectors that hold a sequence's tokens and cells grow by half or more, and a window that moves
+// drops blocks, so a few steps of many allocate. The first steps, with longer sequences, grow the
+// buffers that all sequences share.
 TEST_P(StepAllocationsTest, StepsOfOneTokenAllocateNothingForTheToken) {
   constexpr std::size_t kSteps = 64;
   Step(60);

@@ -27,9 +27,9 @@ using test::IsScaledDown;
 using test::Outcome;
 using test::RunGolden;
 
-// Returns whether the model has cells and every head of every layer is a multiple of the 32 elements
-// of a block of q8_0 and q4_0. kvd refuses these cells for other models; most folders have heads of
-// 16 elements (also some layers of gemma4, and gemma3n), the latent rows of deepseek2 and
+// Returns whether the model has cells and every head of every layer is a multiple of the 32
+// elements of a block of q8_0 and q4_0. kvd refuses these cells for other models; most folders have
+// heads of 16 elements (also some layers of gemma4, and gemma3n), the latent rows of deepseek2 and
 // kimi-linear have 40.
 bool HasWideHeads(const fs::path& folder) {
   constexpr std::uint32_t kBlock = 32;

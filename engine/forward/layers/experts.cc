@@ -156,8 +156,8 @@ std::size_t RunFirstProducts(ForwardPass& pass, const ExpertWeights& weights, co
   return bytes;
 }
 
-// kExpertSum[row] = sum over the row's choices of weight * result of the slot, without the weight if
-// the inputs were weighed.
+// kExpertSum[row] = sum over the row's choices of weight * result of the slot; without the weight
+// if the inputs were weighed.
 const RowBuffer& SumResults(ForwardPass& pass, const ExpertWork& work) {
   const ExpertConfig& config = pass.config().experts;
   const RowBuffer& sum = pass.Rows(Scratch::kExpertSum, {config.input_size});

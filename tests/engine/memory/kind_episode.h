@@ -24,9 +24,9 @@
 
 namespace kvd::memory_model {
 
-// kLatent and kLatentHybrid: a cell has a K row and no V row. kOnlyWindow: no layer without a window
-// has cells of its own, so the cells of group 0 have no bytes. A layer that reads the cells of
-// another layer takes no part in the memory, so it needs no kind of its own.
+// kLatent and kLatentHybrid: a cell has a K row and no V row. kOnlyWindow: no layer without a
+// window has cells of its own, so the cells of group 0 have no bytes. A layer that reads the cells
+// of another layer takes no part in the memory, so it needs no kind of its own.
 enum class Kind {
   kAttention,
   kWindow,

@@ -1,7 +1,7 @@
-// Runs seeded random operations on memories of every kind: full attention, window, recurrent, latent
-// rows, hybrids of these, and encoder. The memory is compared with the naive reference after each
-// operation. In a run, some steps and replays fail because cells, slots or list units are missing,
-// some are abandoned, and some are interrupted by verbs.
+// Runs seeded random operations on memories of every kind: full attention, window, recurrent,
+// latent rows, hybrids of these, and encoder. The memory is compared with the naive reference after
+// each operation. In a run, some steps and replays fail because cells, slots or list units are
+// missing, some are abandoned, and some are interrupted by verbs.
 //
 // KVD_TEST_SEED replays a run; KVD_TEST_SCALE multiplies the number of operations (60,000).
 // memory_model_test tests full attention with more operations.
