@@ -313,8 +313,8 @@ Result<PendingRequest*> Connection::SubmitLocked(wire::Submission submission,
     request->received = earlier->received;
     request->last_token = earlier->last_token;
   }
-  // A request is queued in `unsent_` if the ring has no room, if the link is lost, if other requests
-  // are queued already, or if an earlier process has sent it.
+  // A request is queued in `unsent_` if the ring has no room, if the link is lost, if other
+  // requests are queued already, or if an earlier process has sent it.
   const bool is_kept = !*room || is_lost_ || !unsent_.empty() || earlier != nullptr ||
                        !requests_.FitsWindow(*request);
   if (payload.byte_count != 0 && (is_kept || may_recover())) {

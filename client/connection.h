@@ -106,9 +106,9 @@ class Connection {
   // flight or have answers that were not taken.
   Result<RequestId> Submit(wire::Submission submission, const Payload& payload, OutputMode mode);
   // Submits a request of an earlier process of this session again, with its id and as a retry, and
-  // does not wait. The arguments and the payload must be those of the earlier process. Errors: those
-  // of Submit; kInvalidArgument (the id is 0); kConflict (this process already has the request in
-  // flight).
+  // does not wait. The arguments and the payload must be those of the earlier process. Errors:
+  // those of Submit; kInvalidArgument (the id is 0); kConflict (this process already has the
+  // request in flight).
   Status Repeat(const EarlierAttempt& earlier, wire::Submission submission, const Payload& payload,
                 OutputMode mode);
   // Waits for the answer of a request that was submitted with kCollect. Errors: those of Call,

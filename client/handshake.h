@@ -35,9 +35,10 @@ struct ConnectOptions {
   // daemon accepts tenants only from the uid of its flag --tenant-uid.
   std::array<std::uint8_t, 16> tenant{};
   // Seconds for which the daemon keeps the session after the connection is lost without a goodbye,
-  // also if this process ends; at most wire::kOutliveSecondsMax. Another process resumes the session
-  // with session_token. Requests in flight stop after the step in progress; the other process
-  // continues a generation with Client::ResumeGenerate. 0: the session ends with this process.
+  // also if this process ends; at most wire::kOutliveSecondsMax. Another process resumes the
+  // session with session_token. Requests in flight stop after the step in progress; the other
+  // process continues a generation with Client::ResumeGenerate. 0: the session ends with this
+  // process.
   std::uint32_t outlive_seconds = 0;
   // Limit of all attempts together; negative: no limit.
   std::chrono::milliseconds connect_timeout{10'000};

@@ -31,8 +31,8 @@ Result<wire::TextReply> DetokenizeTokens(const Vocabulary& vocabulary,
   return reply;
 }
 
-// Numbers of the vocabulary as decimal texts, by the names "#fim_pre", ... No special token has such
-// a name.
+// Numbers of the vocabulary as decimal texts, by the names "#fim_pre", ... No special token has
+// such a name.
 using VocabularyNumbers = std::vector<std::pair<std::string_view, std::string>>;
 
 VocabularyNumbers NumbersOf(const Vocabulary& vocabulary) {

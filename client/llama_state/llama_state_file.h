@@ -27,8 +27,8 @@
 //
 // llama-server packs the tokens of its slot files since August 2026: the list of a sequence file is
 // then i32 -1; u32 1; u32 count; i32 tokens[count]; u32 0 (the number of images), and the number in
-// front of the list counts all of these words (server_tokens::serialize). ReadLlamaStateFile returns
-// the tokens in it.
+// front of the list counts all of these words (server_tokens::serialize). ReadLlamaStateFile
+// returns the tokens in it.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Tests sessions that outlive their processes, with a real daemon: a process is killed in the middle
-// of an answer, or leaves, and another process of the session resumes the answer. The daemon is
-// killed too in half of the cases.
+// Tests sessions that outlive their processes, with a real daemon: a process is killed in the
+// middle of an answer, or leaves, and another process of the session resumes the answer. The daemon
+// is killed too in half of the cases.
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <signal.h>

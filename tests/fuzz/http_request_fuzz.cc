@@ -2,8 +2,8 @@
 // and an access. The first byte is the length of the pieces in which the bytes arrive.
 //
 // Oracle, in addition to the sanitizers: the parser takes no more than it is given; a request that
-// is read has a path, at most as many headers and body bytes as allowed, and UTF-8 in its target; an
-// error has a message and one of the statuses of limits.h; the bytes in one piece give the same
+// is read has a path, at most as many headers and body bytes as allowed, and UTF-8 in its target;
+// an error has a message and one of the statuses of limits.h; the bytes in one piece give the same
 // requests. Seeds: make_http_request_corpus FOLDER.
 #include <algorithm>
 #include <cstdint>
