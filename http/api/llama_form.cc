@@ -32,6 +32,35 @@ const Value* MemberAt(const Value& object, std::string_view path) {
 
 }  // namespace
 
+Value LlamaReply(const Model& model, const AnswerRequest& request, const ReplyFields& fields,
+                 const AnswerEnd& end, LlamaAnswer answer) {
+  const std::uint32_t predicted = end.predicted_tokens;
+  const bool has_tokens = fields.has_tokens && !fields.is_stream;
+  const bool has_new_line = answer.content.find('\n') != std::string::npos;
+  Object object;
+  object.Set("index", CountValue(answer.index))
+      .Set("content", answer.content)
+      .Set("tokens", has_tokens ? TokensValue(answer.tokens) : Value::List({}))
+      .Set("id_slot", CountValue(end.slot))
+      .Set("stop", Value::Bool(true))
+      .Set("model", model.id())
+      .Set("tokens_predicted", CountValue(predicted))
+      .Set("tokens_evaluated", CountValue(end.prompt_tokens))
+      .Set("generation_settings", GenerationSettings(model, request, fields, SettingsShown::kAll))
+      .Set("prompt", answer.prompt)
+      .Set("has_new_line", Value::Bool(has_new_line))
+      .Set("truncated", Value::Bool(end.is_truncated))
+      .Set("stop_type", StopTypeName(end.stop_type))
+      .Set("stopping_word", end.stopping_word)
+      .Set("tokens_cached", CountValue(end.prompt_tokens + (predicted > 0 ? predicted - 1 : 0)))
+      .Set("timings", TimingsOf(end))
+      .Set("cache", CacheOf(end.cache));
+  if (!answer.probs.empty()) {
+    object.Set("completion_probabilities", Value::List(std::move(answer.probs)));
+  }
+  return object.Take();
+}
+
 LlamaForm::LlamaForm(const Model& model, const ReplyFields& fields,
                      std::shared_ptr<DaemonSession> session, std::size_t answer_count)
     : model_(model),
@@ -42,7 +71,7 @@ LlamaForm::LlamaForm(const Model& model, const ReplyFields& fields,
 }
 
 void LlamaForm::SetPromptText(std::size_t index, std::string text) {
-  answers_[index].prompt = std::move(text);
+  answers_[index].answer.prompt = std::move(text);
 }
 
 Value LlamaForm::PartOf(std::size_t index, const Answer& answer, std::string text,
@@ -105,9 +134,9 @@ Await<Result<std::string>> LlamaForm::Take(std::size_t index, const Answer& answ
     KVD_CO_CHECK_OK(co_await probs_.Append(std::move(drawn), probs));
   }
   if (!fields_.is_stream) {
-    own.content += piece.text;
-    own.tokens.insert(own.tokens.end(), piece.tokens.begin(), piece.tokens.end());
-    for (Value& prob : probs) own.probs.push_back(std::move(prob));
+    own.answer.content += piece.text;
+    own.answer.tokens.insert(own.answer.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+    for (Value& prob : probs) own.answer.probs.push_back(std::move(prob));
     co_return events;
   }
   if (piece.text.empty() && piece.tokens.empty()) co_return events;
@@ -130,36 +159,16 @@ Await<Result<std::string>> LlamaForm::Take(std::size_t index, const Answer& answ
 
 Value LlamaForm::EndOf(std::size_t index, const Answer& answer) {
   Progress& own = answers_[index];
+  own.answer.index = index;
   AnswerEnd end = answer.end();
   if (own.indent.is_over()) {
     end.stop_type = StopType::kLimit;
     end.predicted_tokens = own.progress.token_count();
   }
-  const std::uint32_t predicted = end.predicted_tokens;
-  Object object;
-  object.Set("index", CountValue(index))
-      .Set("content", own.content)
-      .Set("tokens",
-           fields_.has_tokens && !fields_.is_stream ? TokensValue(own.tokens) : Value::List({}))
-      .Set("id_slot", CountValue(end.slot))
-      .Set("stop", Value::Bool(true))
-      .Set("model", model_.id())
-      .Set("tokens_predicted", CountValue(predicted))
-      .Set("tokens_evaluated", CountValue(end.prompt_tokens))
-      .Set("generation_settings",
-           GenerationSettings(model_, answer.request(), fields_, SettingsShown::kAll))
-      .Set("prompt", own.prompt)
-      .Set("has_new_line", Value::Bool(own.has_new_line))
-      .Set("truncated", Value::Bool(end.is_truncated))
-      .Set("stop_type", StopTypeName(end.stop_type))
-      .Set("stopping_word", end.stopping_word)
-      .Set("tokens_cached", CountValue(end.prompt_tokens + (predicted > 0 ? predicted - 1 : 0)))
-      .Set("timings", TimingsOf(end))
-      .Set("cache", CacheOf(end.cache));
-  if (!own.probs.empty()) {
-    object.Set("completion_probabilities", Value::List(std::move(own.probs)));
-  }
-  return object.Take();
+  Dict reply =
+      LlamaReply(model_, answer.request(), fields_, end, std::exchange(own.answer, {})).dict();
+  reply.Set("has_new_line", Value::Bool(own.has_new_line));
+  return Value::Of(std::move(reply));
 }
 
 Value LlamaForm::Filtered(Value reply) const {

@@ -20,6 +20,19 @@
 
 namespace kvd::http {
 
+// What a whole reply shows of an answer, besides its numbers.
+struct LlamaAnswer {
+  std::size_t index = 0;
+  std::string prompt;
+  std::string content;
+  std::vector<TokenId> tokens;
+  std::vector<Value> probs;
+};
+
+// The object of an answer that has ended. `fields` decide whether it has tokens.
+Value LlamaReply(const Model& model, const AnswerRequest& request, const ReplyFields& fields,
+                 const AnswerEnd& end, LlamaAnswer answer);
+
 class LlamaForm {
  public:
   // `model` and `fields` outlive the form. `answer_count`: of all prompts together.
@@ -42,10 +55,7 @@ class LlamaForm {
   struct Progress {
     AnswerProgress progress;
     LineIndent indent;
-    std::string prompt;
-    std::string content;
-    std::vector<TokenId> tokens;
-    std::vector<Value> probs;
+    LlamaAnswer answer;
     bool has_new_line = false;
     Value reply;  // when the answer has ended
   };
