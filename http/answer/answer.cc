@@ -11,6 +11,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/siphash.h"
 #include "base/text.h"
 
 namespace kvd::http {
@@ -21,6 +22,12 @@ namespace asio = boost::asio;
 // The daemon takes 0 as "any seed"; with llama.cpp's draws only the low 32 bits count.
 constexpr std::uint64_t kSeedBit = std::uint64_t{1} << 32;
 constexpr std::int32_t kNoLimit = std::numeric_limits<std::int32_t>::max();
+
+// Tells sessions apart, without telling their tokens.
+std::uint64_t MarkOf(const DaemonSession& session) {
+  const auto& token = session.session().session_token;
+  return SipHash24(11, 12, {reinterpret_cast<const char*>(token.data()), token.size()});
+}
 
 std::uint32_t RandomSeed() {
   std::uint32_t seed = kRandomSeed;
@@ -154,19 +161,25 @@ Await<Status> Answer::BeginInSlot() {
 }
 
 Await<Status> Answer::BeginAgain(LoggedStart start) {
+  cells_ = start.cells;
+  end_.slot = start.slot;
+  end_.prompt_tokens = static_cast<std::uint32_t>(request_.prompt.size());
+  resumed_ = start;
+  // All pieces of a reply that is complete are in the journal.
+  if (request_.journal->is_over()) co_return Generate(start.first, 0);
   if (start.slot >= tenant_.slots().count()) {
     co_return Fail(Code::kNotFound, "slot ", start.slot, ": there are fewer slots now");
   }
   lease_ = co_await SlotLease::Acquire(tenant_.slots(), start.slot, request_.prompt);
   KVD_CO_TRY(session_, tenant_.session());
+  if (start.session != MarkOf(*session_)) {
+    co_return Fail(Code::kSessionLost, "the daemon that made the answer has ended");
+  }
   Slot& slot = lease_.slot();
   slot.sequence = sequence_ = static_cast<SequenceHandle>(start.sequence);
   slot.tokens = request_.prompt;
   slot.are_tokens_unknown = true;
-  slot.prompt_tokens = end_.prompt_tokens = static_cast<std::uint32_t>(request_.prompt.size());
-  end_.slot = slot.number;
-  cells_ = start.cells;
-  resumed_ = start;
+  slot.prompt_tokens = end_.prompt_tokens;
   co_return Generate(start.first, 0);
 }
 
@@ -237,6 +250,7 @@ Status Answer::Generate(std::size_t first, std::uint32_t flags) {
   if (!request_.journal) return {};
   const LoggedStart start{.request = static_cast<std::uint64_t>(stream_->request()),
                           .sequence = static_cast<std::uint64_t>(sequence_),
+                          .session = MarkOf(*session_),
                           .slot = end_.slot,
                           .cells = cells_,
                           .first = static_cast<std::uint32_t>(first)};
@@ -259,6 +273,7 @@ Await<Result<std::optional<GeneratedPiece>>> Answer::NextPiece() {
     }
     if (const auto result = request_.journal->TakeResult()) {
       result_ = *result;
+      is_result_logged_ = true;
       resumed_.reset();
       co_return std::nullopt;
     }
@@ -272,6 +287,7 @@ Await<Result<std::optional<GeneratedPiece>>> Answer::NextPiece() {
     co_return std::move(piece);
   }
   result_ = stream_->result();
+  is_result_logged_ = false;
   if (request_.journal) (void)request_.journal->Put(result_);
   co_return std::nullopt;
 }

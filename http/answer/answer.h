@@ -161,6 +161,7 @@ class Answer {
   std::vector<TokenId> predicted_;
   std::optional<std::chrono::steady_clock::time_point> first_token_;
   bool has_cancelled_late_ = false;
+  bool is_result_logged_ = false;    // result_ is of the journal: it was counted before
   bool has_counted_prompt_ = false;  // end_.cached_tokens is exact
 };
 

@@ -12,17 +12,19 @@ Await<Result<bool>> Answer::GoesOn() {
   Metrics& metrics = tenant_.metrics();
   const std::chrono::nanoseconds prompt_time(result.prompt_ns);
   const std::chrono::nanoseconds predict_time(result.predict_ns);
-  metrics.prompt_time += prompt_time;
-  metrics.predict_time += predict_time;
-  metrics.prompt_tokens_computed += result.prompt_computed;
-  metrics.predicted_tokens += result.predicted;
+  if (!is_result_logged_) {
+    metrics.prompt_time += prompt_time;
+    metrics.predict_time += predict_time;
+    metrics.prompt_tokens_computed += result.prompt_computed;
+    metrics.predicted_tokens += result.predicted;
+  }
   end_.prompt_time += prompt_time;
   end_.predict_time += predict_time;
   if (!has_counted_prompt_) {
     has_counted_prompt_ = true;
     end_.cached_tokens = end_.prompt_tokens - std::min(result.prompt_computed, end_.prompt_tokens);
     end_.cache.reused = end_.cached_tokens;
-    metrics.prompt_tokens_cached += end_.cached_tokens;
+    if (!is_result_logged_) metrics.prompt_tokens_cached += end_.cached_tokens;
     if (lease_) lease_.slot().cached_tokens = end_.cached_tokens;
     if (result.prompt_shared != 0) {
       end_.cache.source = PrefixOriginName(static_cast<PrefixOrigin>(result.shared_origin));

@@ -30,6 +30,7 @@ namespace kvd::http {
 struct LoggedStart {
   std::uint64_t request = 0;   // the id of the daemon's request
   std::uint64_t sequence = 0;  // handle
+  std::uint64_t session = 0;   // MarkOf(session) of the session that owns the sequence
   std::uint32_t slot = 0;
   std::uint32_t cells = 0;  // of the sequence when its prompt is computed
   std::uint32_t first = 0;  // index of the first token of the prompt that was sent

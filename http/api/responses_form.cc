@@ -245,20 +245,12 @@ Result<Value> OpenAiFormOfResponse(const Value& body, const std::vector<Value>& 
   const Fields fields(body);
   Dict chat;
   for (const auto& [name, value] : body.dict().items()) {
-    constexpr std::string_view kConverted[] = {"input",
-                                               "instructions",
-                                               "previous_response_id",
-                                               "store",
-                                               "background",
-                                               "stream",
-                                               "tools",
-                                               "tool_choice",
-                                               "text",
-                                               "max_output_tokens",
-                                               "truncation",
-                                               "include",
-                                               "reasoning",
-                                               "metadata"};
+    constexpr std::string_view kConverted[] = {
+        "input",       "instructions", "previous_response_id",
+        "store",       "background",   "tools",
+        "tool_choice", "text",         "max_output_tokens",
+        "truncation",  "include",      "reasoning",
+        "metadata"};
     const bool is_converted = name.is_string() && std::ranges::find(kConverted, name.view()) !=
                                                       std::ranges::end(kConverted);
     if (!is_converted) chat.Set(name, value);

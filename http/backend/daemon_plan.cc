@@ -34,13 +34,20 @@ void Add(std::vector<std::string>& arguments, std::string_view flag, std::string
   arguments.push_back(std::move(value));
 }
 
+// The most tokens of one pass through the model; 0: as the daemon chooses.
+std::uint32_t UbatchTokens(const Settings& settings) {
+  constexpr std::uint32_t kDaemonsChoice = 512;
+  if (settings.batch_tokens == 0) return settings.ubatch_tokens;
+  if (settings.ubatch_tokens != 0) return std::min(settings.batch_tokens, settings.ubatch_tokens);
+  return settings.batch_tokens < kDaemonsChoice ? settings.batch_tokens : 0;
+}
+
 // The flags that change what the daemon computes, and those of the user.
 std::vector<std::string> ServingArguments(const Settings& settings) {
   std::vector<std::string> arguments = ModelArguments(settings);
   if (settings.threads != 0) Add(arguments, "--threads", Concat(settings.threads));
-  if (settings.ubatch_tokens != 0) {
-    Add(arguments, "--ubatch-size", Concat(settings.ubatch_tokens));
-  }
+  const std::uint32_t ubatch = UbatchTokens(settings);
+  if (ubatch != 0) Add(arguments, "--ubatch-size", Concat(ubatch));
   if (settings.locks_weights) arguments.emplace_back("--mlock");
   if (settings.is_deterministic) arguments.emplace_back("--deterministic");
   arguments.insert(arguments.end(), settings.daemon_arguments.begin(),

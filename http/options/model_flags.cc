@@ -111,6 +111,14 @@ constexpr std::array kFlags = {
            settings.threads = threads < 0 ? 0 : static_cast<std::uint32_t>(threads);
            return {};
          }},
+    Flag{.names = "-b --batch-size",
+         .argument = "N",
+         .environment = "LLAMA_ARG_BATCH",
+         .help = "another limit of --ubatch-size: the smaller one holds [2048]",
+         .take =
+             [](Settings& settings, const FlagValue& value) {
+               return value.Number(settings.batch_tokens, 1, 1 << 20);
+             }},
     Flag{.names = "-ub --ubatch-size",
          .argument = "N",
          .environment = "LLAMA_ARG_UBATCH",

@@ -84,6 +84,7 @@ struct Settings {
   std::uint32_t slot_count = kSlotsDefault;  // -np
   bool is_unified = false;                   // --kv-unified: each slot may have the whole context
   std::uint32_t threads = 0;                 // 0: as the daemon chooses
+  std::uint32_t batch_tokens = 0;            // 0: no limit beside ubatch_tokens
   std::uint32_t ubatch_tokens = 0;           // 0: as the daemon chooses
   std::string k_type;                        // empty: as the daemon chooses
   std::string v_type;
