@@ -14,7 +14,9 @@ namespace {
 constexpr std::int64_t kTopLogprobs = 20;  // llama-server's, of a request that names no number
 
 Result<ReasoningFormat> ReadReasoningFormat(const Fields& fields) {
-  KVD_TRY(const std::string name, fields.String("reasoning_format", "auto"));
+  const auto read = fields.String("reasoning_format", "auto");
+  if (!read) return std::unexpected(read.error());
+  const std::string_view name = *read;
   if (name == "auto") return ReasoningFormat::kAuto;
   if (name == "none") return ReasoningFormat::kNone;
   if (name == "deepseek") return ReasoningFormat::kDeepseek;
