@@ -94,7 +94,7 @@ bootstrap-web:
 build-asan build-tsan build-fuzz: bootstrap-check
 .PHONY: build-release build-asan build-tsan build-fuzz build-programs
 build-programs: bootstrap-programs
-	@KVD_PROGRAMS_ONLY=1 tools/check/build release $(JOBS) kvd kvctl kvd-demo kvd_client_shared
+	@KVD_PROGRAMS_ONLY=1 tools/check/build release $(JOBS) kvd kvctl kvd-http kvd-demo kvd_client_shared
 build-release build-asan build-tsan: build-%: bootstrap
 	@tools/check/build $* $(JOBS)
 build-fuzz:
