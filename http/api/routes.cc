@@ -3,10 +3,14 @@
 #include "http/api/embedding_routes.h"
 #include "http/api/health_routes.h"
 #include "http/api/infill_routes.h"
+#include "http/api/llama_completion.h"
 #include "http/api/lora_routes.h"
 #include "http/api/messages_routes.h"
 #include "http/api/metrics_routes.h"
 #include "http/api/model_routes.h"
+#include "http/api/openai_chat.h"
+#include "http/api/openai_completions.h"
+#include "http/api/page_routes.h"
 #include "http/api/props_routes.h"
 #include "http/api/refused_routes.h"
 #include "http/api/rerank_routes.h"
@@ -21,10 +25,14 @@ namespace kvd::http {
 void AddRoutes(Gateway& gateway, Router& router) {
   AddRefusedRoutes(router);
   AddHealthRoutes(gateway, router);
+  AddPageRoutes(gateway, router);
   AddModelRoutes(gateway, router);
   AddPropsRoutes(gateway, router);
   AddTokenizeRoutes(gateway, router);
   AddTemplateRoutes(gateway, router);
+  AddLlamaCompletionRoutes(gateway, router);
+  AddOpenAiCompletionRoutes(gateway, router);
+  AddOpenAiChatRoutes(gateway, router);
   AddInfillRoutes(gateway, router);
   AddEmbeddingRoutes(gateway, router);
   AddRerankRoutes(gateway, router);

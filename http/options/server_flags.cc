@@ -131,6 +131,14 @@ constexpr std::array kFlags = {
              [](Settings& settings, const FlagValue& value) {
                return TakeSeconds(settings.ping_interval, value, -1);
              }},
+    Flag{.names = "--ui --webui",
+         .negatives = "--no-ui --no-webui",
+         .environment = "LLAMA_ARG_UI",
+         .help = "serve a page for browsers at / [on]",
+         .take = [](Settings& settings, const FlagValue& value) -> Status {
+           settings.serves_page = value.is_on;
+           return {};
+         }},
     Flag{.names = "--slots",
          .negatives = "--no-slots",
          .environment = "LLAMA_ARG_ENDPOINT_SLOTS",

@@ -94,6 +94,7 @@ struct Settings {
   std::vector<std::string> daemon_arguments;  // further flags of kvd, after "--"
 
   // What is offered.
+  bool serves_page = true;      // GET /
   bool serves_slots = true;     // GET /slots
   bool serves_metrics = false;  // GET /metrics
   bool changes_props = false;   // POST /props
