@@ -187,7 +187,9 @@ Result<DaemonProcess::Stopped> DaemonProcess::Stop(bool forgets, milliseconds gr
     exited_.reset();
   }
   if (forgets) {
-    KVD_CHECK_OK(RunProgram(launch_.program, {"--name", launch_.name, "--forget"}));
+    std::vector<std::string> arguments = launch_.arguments;
+    arguments.emplace_back("--forget");
+    KVD_CHECK_OK(RunProgram(launch_.program, arguments));
   }
   if (was_killed) return Fail(Code::kTimeout, launch_.name, ": did not end, and was killed");
   return Stopped::kStopped;

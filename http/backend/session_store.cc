@@ -54,7 +54,7 @@ Result<std::shared_ptr<DaemonSession>> SessionStore::Open(const std::string& dae
                          .client_name = "kvd-http",
                          .cache_salt = tenant.cache_salt,
                          .tenant = tenant.id,
-                         .outlive_seconds = kOutliveSeconds,
+                         .outlive_seconds = tenant.outlive_seconds,
                          .connect_timeout = kConnectTime,
                          .reconnect_timeout = kReconnectTime};
   const Key key{daemon, tenant.name};
@@ -63,6 +63,10 @@ Result<std::shared_ptr<DaemonSession>> SessionStore::Open(const std::string& dae
   Result<std::shared_ptr<DaemonSession>> session = DaemonSession::Open(loop_, options);
   if (!session && session.error().code == Code::kSessionLost) {
     options.session_token = {};
+    session = DaemonSession::Open(loop_, options);
+  }
+  if (!session && session.error().code == Code::kNoSpace && options.outlive_seconds != 0) {
+    options.outlive_seconds = 0;
     session = DaemonSession::Open(loop_, options);
   }
   if (!session) return session;

@@ -21,16 +21,14 @@
 
 namespace kvd::http {
 
-// Seconds for which a daemon keeps a session whose gateway was killed.
-inline constexpr std::uint32_t kOutliveSeconds = 3600;
-
 class SessionStore {
  public:
   // Reads `path` if it exists.
   SessionStore(Loop& loop, std::string path);
 
   // Resumes the tenant's session with the daemon of this name, or opens a new one if there is no
-  // token or the daemon does not know it. Errors: those of Client::Connect.
+  // token or the daemon does not know it. If the daemon's limits do not allow sessions that outlive
+  // the gateway, the session ends with it. Errors: those of Client::Connect.
   Result<std::shared_ptr<DaemonSession>> Open(const std::string& daemon,
                                               const TenantRecord& tenant);
   // Forgets the sessions with a daemon that has been stopped.

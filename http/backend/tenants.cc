@@ -134,6 +134,18 @@ Result<TenantRecord> ReadTenant(const std::string& path, const Value& value) {
   return record;
 }
 
+// The tenant's own limit precedes the default one.
+std::uint32_t OutliveSeconds(const Limits& own, const Limits& defaults) {
+  for (const Limits* const limits : {&own, &defaults}) {
+    const auto found = limits->find("outlive_seconds");
+    if (found != limits->end()) {
+      return std::min<std::uint32_t>(kOutliveSeconds,
+                                     static_cast<std::uint32_t>(std::stoul(found->second)));
+    }
+  }
+  return kOutliveSeconds;
+}
+
 }  // namespace
 
 bool TenantRecord::MayUse(const std::vector<std::string>& model_names) const {
@@ -163,6 +175,7 @@ Result<TenantTable> TenantTable::Parse(std::string_view text) {
     if (table.FindName(record.name) != nullptr) {
       return Wrong(path + ".name", Concat("\"", record.name, "\" occurs twice"));
     }
+    record.outlive_seconds = OutliveSeconds(record.limits, table.default_limits_);
     keys.insert(keys.end(), record.keys.begin(), record.keys.end());
     table.tenants_.push_back(std::move(record));
   }

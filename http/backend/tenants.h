@@ -31,10 +31,15 @@
 
 namespace kvd::http {
 
+// Seconds for which a daemon keeps the session of a tenant whose gateway was killed, unless the
+// tenant's limit is lower.
+inline constexpr std::uint32_t kOutliveSeconds = 3600;
+
 struct TenantRecord {
   std::string name;  // empty: the only tenant of a gateway without --tenants
   std::array<std::uint8_t, 16> id{};
   std::uint64_t cache_salt = 0;
+  std::uint32_t outlive_seconds = kOutliveSeconds;
   std::vector<Digest> keys;
   std::vector<std::string> models;            // empty: all
   std::map<std::string, std::string> limits;  // by the daemon's names, as its file has them

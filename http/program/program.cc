@@ -37,7 +37,13 @@ std::string FileName(const std::string& path) { return path.substr(path.rfind('/
 }  // namespace
 
 Program::Program(Settings settings)
-    : settings_(std::move(settings)), signals_(loop_, SIGTERM, SIGINT, SIGHUP) {}
+    : settings_(std::move(settings)), signals_(loop_, SIGTERM, SIGINT) {
+  // nohup ignores SIGHUP.
+  struct sigaction present{};
+  const bool is_ignored =
+      ::sigaction(SIGHUP, nullptr, &present) == 0 && present.sa_handler == SIG_IGN;
+  if (!settings_.tenants_path.empty() || !is_ignored) signals_.add(SIGHUP);
+}
 
 Program::~Program() = default;
 
@@ -254,7 +260,7 @@ Await<void> Program::WatchSignals() {
   while (true) {
     const auto [error, number] = co_await signals_.async_wait(asio::as_tuple(asio::use_awaitable));
     if (error) co_return;
-    if (number == SIGHUP) {
+    if (number == SIGHUP && !settings_.tenants_path.empty()) {
       ReadTenantsAgain();
     } else if (is_stopping_) {
       ::_exit(1);  // the second signal; the daemon lives on
@@ -265,7 +271,6 @@ Await<void> Program::WatchSignals() {
 }
 
 void Program::ReadTenantsAgain() {
-  if (settings_.tenants_path.empty()) return;
   Result<TenantTable> tenants = TenantTable::Read(settings_.tenants_path);
   if (!tenants) return Say("the tenants stay as they are: " + tenants.error().message);
   tenants_ = std::make_shared<const TenantTable>(std::move(*tenants));
@@ -279,7 +284,8 @@ Await<void> Program::Stop(int status) {
   status_ = status;
   co_await listener_->Stop(kGrace);
   if (keeper_) {
-    const bool forgets = !settings_.keeps_state;
+    // After an error of the start the state stays, because the next start may succeed.
+    const bool forgets = !settings_.keeps_state && status == 0;
     const auto stopped = co_await keeper_->Stop(forgets);
     if (!stopped) {
       Say(stopped.error().message);

@@ -34,7 +34,8 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // Serves until SIGTERM, SIGINT or an error of the start, and returns the exit status. The caller
+  // Serves until SIGTERM, SIGINT, SIGHUP without --tenants, or an error of the start, and returns the
+  // exit status. The caller
   // ends the process without running destructors: coroutines that still wait would otherwise be
   // destroyed after what they use.
   int Run();
@@ -42,9 +43,9 @@ class Program {
  private:
   // One daemon of the gateway.
   struct Served {
-    std::string daemon;              // its name
+    std::string daemon;                   // its name
     std::vector<std::string> names = {};  // of the model in requests
-    bool is_own = false;             // kept by keeper_
+    bool is_own = false;                  // kept by keeper_
   };
 
   explicit Program(Settings settings);
@@ -57,7 +58,8 @@ class Program {
 
   Await<void> StartBackends();
   Await<Status> StartAll();
-  Await<Status> StartOwn();
+  // Finds or starts the daemon of the settings' model, and returns its name.
+  Await<Result<std::string>> StartOwn();
   Await<Status> AddBackend(Served served);
   Result<std::shared_ptr<DaemonSession>> OpenSession(const Served& served,
                                                      const std::string& tenant_name);

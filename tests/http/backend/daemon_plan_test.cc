@@ -1,0 +1,138 @@
+#include "http/backend/daemon_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "http/backend/user_daemon.h"
+
+namespace kvd::http {
+namespace {
+
+constexpr std::uint64_t kMemory = 16ull << 30;
+constexpr ModelFacts kSmall{.context_length = 2048, .cell_bytes = 1024, .weight_bytes = 1 << 20};
+// 128 KiB for each token, so 2^15 tokens are a quarter of the memory.
+constexpr ModelFacts kLarge{
+    .context_length = 1u << 17, .cell_bytes = 128u << 10, .weight_bytes = 8ull << 30};
+
+Settings WithContext(std::uint32_t cells, std::uint32_t slots, bool is_unified) {
+  Settings settings;
+  settings.context_cells = cells;
+  settings.slot_count = slots;
+  settings.is_unified = is_unified;
+  return settings;
+}
+
+bool Has(const DaemonPlan& plan, const std::string& flag, const std::string& value) {
+  const auto found = std::ranges::find(plan.arguments, flag);
+  return found != plan.arguments.end() && found + 1 != plan.arguments.end() && found[1] == value;
+}
+
+TEST(DaemonPlanTest, ASmallPoolHasFourTimesTheSlotsContext) {
+  const DaemonPlan plan = PlanDaemon(WithContext(4096, 4, false), kSmall, kMemory);
+  EXPECT_EQ(plan.cells, 4 * 4096u);
+  EXPECT_EQ(plan.cells_needed, 4096u);
+  EXPECT_TRUE(Has(plan, "--cells", "16384"));
+  EXPECT_TRUE(plan.notes.empty());
+}
+
+TEST(DaemonPlanTest, ALargePoolHasAQuarterMoreThanTheSlotsContext) {
+  const DaemonPlan plan = PlanDaemon(WithContext(1u << 16, 2, false), kLarge, kMemory);
+  EXPECT_EQ(plan.cells, (1u << 16) + (1u << 14));
+}
+
+TEST(DaemonPlanTest, APoolInBetweenHasAQuarterOfTheMemory) {
+  const DaemonPlan plan = PlanDaemon(WithContext(1u << 14, 1, false), kLarge, kMemory);
+  EXPECT_EQ(plan.cells, 1u << 15);
+}
+
+TEST(DaemonPlanTest, WithoutAContextOneSlotsContextIsCertain) {
+  EXPECT_EQ(PlanDaemon(WithContext(0, 4, false), kSmall, kMemory).cells, 4 * 4 * 2048u);
+  const DaemonPlan large = PlanDaemon(WithContext(0, 4, false), kLarge, kMemory);
+  EXPECT_EQ(large.cells, (1u << 17) + (1u << 15));
+  EXPECT_EQ(large.cells_needed, large.cells);
+}
+
+TEST(DaemonPlanTest, CapsTheContextOfASlotAndSaysSo) {
+  const DaemonPlan plan = PlanDaemon(WithContext(16384, 2, false), kSmall, kMemory);
+  EXPECT_EQ(plan.cells_needed, 2 * 2048u);
+  ASSERT_EQ(plan.notes.size(), 1u);
+  EXPECT_EQ(plan.notes[0],
+            "--ctx-size: a slot would have 8192 tokens; it has the 2048 that the model was trained "
+            "for");
+}
+
+TEST(DaemonPlanTest, TenantsHaveRoomForTwoSlots) {
+  Settings settings = WithContext(1u << 17, 1, true);
+  settings.tenants_path = "tenants";
+  EXPECT_EQ(PlanDaemon(settings, kLarge, kMemory).cells, 2 * (1u << 17));
+}
+
+TEST(DaemonPlanTest, TheNameDependsOnWhatTheDaemonServes) {
+  const Settings settings = WithContext(4096, 4, false);
+  const std::string name = DaemonName(settings);
+  EXPECT_EQ(name.size(), std::string("http-").size() + 16);
+  EXPECT_EQ(DaemonName(settings), name);
+  Settings other = settings;
+  other.context_cells = 8192;
+  EXPECT_NE(DaemonName(other), name);
+  other = settings;
+  other.k_type = "q8_0";
+  EXPECT_NE(DaemonName(other), name);
+  other = settings;
+  other.model_path = "tests/data/other.gguf";
+  EXPECT_NE(DaemonName(other), name);
+  other = settings;
+  other.port = 1;
+  other.aliases = {"a"};
+  EXPECT_EQ(DaemonName(other), name);
+}
+
+TEST(DaemonPlanTest, NamesAModelByItsRealPath) {
+  Settings settings;
+  settings.model_path = "models/notebook-1m-q8_0.gguf";
+  Settings other;
+  other.model_path = "models/../models/./notebook-1m-q8_0.gguf";
+  EXPECT_EQ(DaemonName(settings), DaemonName(other));
+}
+
+TEST(DaemonPlanTest, PassesTheFlags) {
+  Settings settings = WithContext(0, 4, true);
+  settings.threads = 3;
+  settings.ubatch_tokens = 64;
+  settings.v_type = "q8_0";
+  settings.keeps_windows = true;
+  settings.is_deterministic = true;
+  settings.daemon_arguments = {"--log-level", "debug"};
+  const DaemonPlan plan = PlanDaemon(settings, kSmall, kMemory);
+  EXPECT_TRUE(Has(plan, "--threads", "3"));
+  EXPECT_TRUE(Has(plan, "--ubatch-size", "64"));
+  EXPECT_TRUE(Has(plan, "--cache-type-v", "q8_0"));
+  EXPECT_TRUE(std::ranges::find(plan.arguments, "--swa-full") != plan.arguments.end());
+  EXPECT_TRUE(std::ranges::find(plan.arguments, "--deterministic") != plan.arguments.end());
+  EXPECT_EQ(plan.arguments.back(), "debug");
+}
+
+TEST(DaemonPlanTest, ReadsTheModelsFacts) {
+  const auto facts = ReadModelFacts(
+      "name=a\ncontext=2048\ncell_bytes=512\nstate_bytes=0\n"
+      "weight_bytes=77\n");
+  ASSERT_TRUE(facts) << facts.error().message;
+  EXPECT_EQ(facts->context_length, 2048u);
+  EXPECT_EQ(facts->cell_bytes, 512u);
+  EXPECT_EQ(facts->weight_bytes, 77u);
+  EXPECT_FALSE(ReadModelFacts("context=1\n"));
+}
+
+TEST(UserDaemonTest, FindsTheModelOfACommandLine) {
+  using namespace std::string_literals;
+  EXPECT_EQ(ModelOfCommandLine("kvd\0--model\0a.gguf\0-c\0"s), "a.gguf");
+  EXPECT_EQ(ModelOfCommandLine("kvd\0--model=a.gguf\0"s), "a.gguf");
+  EXPECT_EQ(ModelOfCommandLine("kvd\0-m\0a.gguf\0-m\0b.gguf\0"s), "b.gguf");
+  EXPECT_EQ(ModelOfCommandLine("kvd\0--name\0x\0"s), "");
+  EXPECT_EQ(ModelOfCommandLine("kvd\0-m\0"s), "");
+}
+
+}  // namespace
+}  // namespace kvd::http
