@@ -104,8 +104,13 @@ void Program::AddGuarded(const Router& routes) {
                         Responder& responder) -> Await<void> {
       if (!is_ready_) {
         co_await responder.Send(ErrorReply(503, "Loading model"));
-      } else {
+      } else if (settings_.path_prefix.empty()) {
         co_await handler(request, parts, responder);
+      } else {
+        // Handlers know their paths without the prefix.
+        Request inner = request;
+        inner.path.erase(0, settings_.path_prefix.size());
+        co_await handler(inner, parts, responder);
       }
     };
     router_.Add(std::move(route));

@@ -222,7 +222,7 @@ TEST(ParseFlagsTest, NamesAMissingOrWrongValue) {
   EXPECT_EQ(Refusal({"-np", "0"}), "-np: \"0\" is not -1 or a number from 1");
   EXPECT_EQ(Refusal({"--slot-save-path", "/no/such"}),
             "--slot-save-path: \"/no/such\" is not a directory");
-  EXPECT_EQ(Refusal({"--min-p", "2"}), "min_p: 2 is not in [0, 1]");
+  EXPECT_EQ(Refusal({"--min-p", "2"}), "min_p: 2 given, must be in [0, 1]");
   EXPECT_TRUE(Refusal({"--chat-template-kwargs", "[1]"}).ends_with("is not a JSON object"));
 }
 
