@@ -13,6 +13,7 @@ using test::Formatted;
 using test::TextsWith;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string Apply(std::string_view name, bool add_assistant = true,
                   std::string_view eos_text = "</s>") {
@@ -118,6 +119,18 @@ TEST(NamedFormatsTest, Phi3WritesLineEndsAndNotebookNone) {
             "<|assistant|> Me \n<|end|><|user|>So<|end|><|assistant|>");
 }
 
+TEST(NamedFormatsTest, AMessageWithoutContentPrintsNoContent) {
+  for (const std::string_view name : NamedFormats()) {
+    EXPECT_THAT(Formatted(TextsWith(""), Concat(R"({"messages": [{"role": "user", "content": "Go"},
+        {"role": "assistant", "content": null, "tool_calls": [{"type": "function", "id": "1",
+         "function": {"name": "f", "arguments": "{}"}}]}, {"role": "user", "content": "On"}],
+        "chat_template": ")",
+                                                name, "\"}")),
+                Not(HasSubstr("None")))
+        << name;
+  }
+}
+
 TEST(NamedFormatsTest, TheAssistantsTurnIsBegunOnlyOnDemand) {
   const auto begun = [](std::string_view name) {
     return Formatted(TextsWith(""), Concat(R"({"messages": [{"role": "user", "content": "Hello"}],
@@ -131,8 +144,9 @@ TEST(NamedFormatsTest, TheAssistantsTurnIsBegunOnlyOnDemand) {
 
 TEST(NamedFormatsTest, EveryNameHasAProgramThatFormatsAChat) {
   for (const std::string_view name : NamedFormats()) {
-    EXPECT_THAT(Apply(name), AllOf(HasSubstr("Be brief"), HasSubstr("Who?"), HasSubstr("So")))
-        << name;
+    EXPECT_THAT(Apply(name), AllOf(HasSubstr("Who?"), HasSubstr("So"))) << name;
+    const bool drops_system = name == "yandex";
+    EXPECT_EQ(Apply(name).find("Be brief") == std::string::npos, drops_system) << name;
   }
   EXPECT_FALSE(NamedFormatText("ChatML").has_value()) << "names are case-sensitive";
 }
