@@ -58,7 +58,8 @@ Await<Result<std::size_t>> Answer::PrepareSlot() {
     const std::size_t elsewhere = co_await AskWhy();
     end_.cached_tokens = static_cast<std::uint32_t>(elsewhere);
     if (elsewhere > common && !request_.slot) co_return co_await TakeFreshSequence(slot);
-    if (elsewhere > common && elsewhere > kShortestShared && common < kShortestShared) {
+    // A client that names the slot expects the slot's own prefix, unless another one is much longer.
+    if (elsewhere > kShortestShared && elsewhere > 2 * common) {
       co_return co_await TakeFreshSequence(slot);
     }
   }
