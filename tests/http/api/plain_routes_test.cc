@@ -69,7 +69,7 @@ TEST_F(PlainRoutesTest, TextsAreTokenizedAndBack) {
   std::string list;
   for (const TokenId token : plain) list += Concat(list.empty() ? "" : ",", token);
   const Value text = ValueOf(Post("/detokenize", Concat(R"({"tokens":[)", list, "]}")));
-  EXPECT_EQ(At(text, "content").view(), " Once upon a time") << "as llama-server's pieces";
+  EXPECT_EQ(At(text, "content").view(), "Once upon a time");
   EXPECT_EQ(At(ValueOf(Post("/detokenize", "{}")), "content").view(), "");
 }
 
@@ -90,7 +90,7 @@ TEST_F(PlainRoutesTest, PiecesThatAreNoTextAreBytes) {
     ++byte_pieces;
     for (const Value& byte : piece.items()) joined += static_cast<char>(byte.integer());
   }
-  EXPECT_EQ(joined, " a \xf0\x9f\xa4\x97");
+  EXPECT_EQ(joined, "a \xf0\x9f\xa4\x97");
   EXPECT_EQ(byte_pieces, 4u);
 }
 
@@ -100,7 +100,7 @@ TEST_F(PlainRoutesTest, FieldsOfTheTokenizerAreNamedInErrors) {
   EXPECT_THAT(ErrorOf(Post("/tokenize", R"({"content":"a","add_special":1})")),
               StartsWith("400 add_special: true or false is needed"));
   EXPECT_THAT(ErrorOf(Post("/detokenize", R"({"tokens":"a"})")), StartsWith("400 tokens: "));
-  EXPECT_THAT(ErrorOf(Post("/detokenize", R"({"tokens":[512]})")), StartsWith("400 tokens[0]: "));
+  EXPECT_THAT(ErrorOf(Post("/detokenize", R"({"tokens":[1024]})")), StartsWith("400 tokens[0]: "));
   EXPECT_THAT(ErrorOf(Post("/tokenize", "[1")), StartsWith("400 body"));
 }
 
@@ -115,7 +115,7 @@ TEST_F(PlainRoutesTest, ModelsHaveLlamaServersMembers) {
   EXPECT_EQ(At(model, "object").view(), "model");
   EXPECT_EQ(At(model, "aliases").items().size(), 2u);
   EXPECT_EQ(At(model, "tags").items()[0].view(), "chat");
-  EXPECT_EQ(At(model, "meta.n_vocab").integer(), 512);
+  EXPECT_EQ(At(model, "meta.n_vocab").integer(), 1024);
   EXPECT_EQ(At(model, "meta.vocab_type").integer(), 1);
   EXPECT_GT(At(model, "meta.size").integer(), 100'000);
   EXPECT_EQ(Get("/models").body, Get("/v1/models").body);
@@ -136,7 +136,7 @@ TEST_F(PlainRoutesTest, PropsShowTheDefaultsOfRequests) {
   EXPECT_EQ(At(props, "default_generation_settings.n_ctx").integer(), 256);
   EXPECT_EQ(At(props, "default_generation_settings.params.seed").integer(), 42);
   EXPECT_EQ(At(props, "bos_token").view(), "<s>");
-  EXPECT_EQ(At(props, "eos_token").view(), "</s>");
+  EXPECT_EQ(At(props, "eos_token").view(), "<|end|>");
   EXPECT_FALSE(At(props, "is_sleeping").truth());
   EXPECT_FALSE(At(props, "modalities.vision").truth());
   EXPECT_THAT(ErrorOf(Post("/props", "{}")), HasSubstr("501 This server does not support"));
