@@ -1,7 +1,7 @@
 // Access: who may use the server: keys, CORS, and the protection against DNS rebinding.
 //
-// DNS rebinding: a web page of a foreign site can reach a server on loopback through a name that its
-// DNS server points to 127.0.0.1. The browser names that foreign host in Host and Origin, so a
+// DNS rebinding: a web page of a foreign site can reach a server on loopback through a name that
+// its DNS server points to 127.0.0.1. The browser names that foreign host in Host and Origin, so a
 // server on loopback without keys refuses them. With keys the page lacks the key.
 //
 // An Access does not change after it was made; the loop's thread uses it.

@@ -1,5 +1,5 @@
-// Every read carries a cancellation slot of its own, so CancelRead does not touch a write of another
-// coroutine.
+// Every read carries a cancellation slot of its own, so CancelRead does not touch a write of
+// another coroutine.
 #include "http/serve/byte_stream.h"
 
 #include <poll.h>

@@ -1,8 +1,8 @@
-// The server coroutine of a connection, and what both coroutines share. connection_reader.cc has the
-// reader.
+// The server coroutine of a connection, and what both coroutines share. connection_reader.cc has
+// the reader.
 //
-// Only the server coroutine writes, but for "100 Continue", which the reader writes while no request
-// is ahead. Only the reader reads. Both wait for each other by Signals and check the states anew
+// Only the server coroutine writes, except for "100 Continue", which the reader writes while no
+// request is ahead. Only the reader reads. Both wait for each other by Signals and check the states anew
 // after each wait.
 #include "http/serve/connection.h"
 

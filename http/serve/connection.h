@@ -5,10 +5,10 @@
 // queue one after the other, so replies are in order and no two handlers of a connection run at the
 // same time. The connection lives until both coroutines have ended.
 //
-// When a client closes its side (FIN), the connection cannot know whether the client still reads. It
-// counts as gone: OnGone is called, streams end, handlers stop their work. A whole reply is still
-// written, so a client that sends a request, closes its side and reads ("nc -N") gets the replies
-// that need no long work, such as /health.
+// When a client closes its side (FIN), the connection cannot know whether the client still reads.
+// It counts as gone: OnGone is called, streams end, handlers stop their work. A whole reply is
+// still written, so a client that sends a request, closes its side and reads ("nc -N") gets the
+// replies that need no long work, such as /health.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // HeadParser: the request line and the headers of one request, parsed by Beast and checked.
 //
-// Only the reader of a connection uses it, through RequestParser. Beast parses the syntax; the rules
-// of RFC 9112 that Beast leaves to its user, and the limits, are here.
+// Only the reader of a connection uses it, through RequestParser. Beast parses the syntax; the
+// rules of RFC 9112 that Beast leaves to its user, and the limits, are here.
 #pragma once
 
 #include <boost/beast/http/basic_parser.hpp>

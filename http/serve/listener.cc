@@ -92,6 +92,8 @@ struct Listener::Accepting {
         pause(loop) {}
   ~Accepting() { (void)watched.release(); }
 
+  // Accepts connections that wait. Returns false if the process lacks descriptors or memory.
+  bool AcceptSome();
   void Admit(UniqueFd client, const sockaddr_storage& peer);
 
   Loop& loop;
@@ -136,26 +138,32 @@ void Listener::Start() { asio::co_spawn(loop_, AcceptConnections(accepting_), as
 
 Await<void> Listener::AcceptConnections(std::shared_ptr<Accepting> accepting) {
   while (!accepting->is_stopped) {
-    const auto [error] = co_await accepting->watched.async_wait(
-        asio::posix::stream_descriptor::wait_read, kAcceptTuple);
-    if (error || accepting->is_stopped) co_return;
-    for (int i = 0; i < kAcceptsAtOnce; ++i) {
-      sockaddr_storage peer{};
-      socklen_t peer_bytes = sizeof peer;
-      UniqueFd client(::accept4(accepting->socket.get(), reinterpret_cast<sockaddr*>(&peer),
-                                &peer_bytes, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (client) {
-        accepting->Admit(std::move(client), peer);
-        continue;
-      }
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        // The connection that waits would wake this coroutine again at once.
-        accepting->pause.expires_after(accepting->site->limits.accept_pause);
-        co_await accepting->pause.async_wait(kAcceptTuple);
-      }
-      break;  // also an error of a single connection: the loop comes back for the next one
+    try {
+      const auto [error] = co_await accepting->watched.async_wait(
+          asio::posix::stream_descriptor::wait_read, kAcceptTuple);
+      if (error || accepting->is_stopped) co_return;
+      if (accepting->AcceptSome()) continue;
+      // The connection that waits would wake this coroutine again at once.
+      accepting->pause.expires_after(accepting->site->limits.accept_pause);
+      co_await accepting->pause.async_wait(kAcceptTuple);
+    } catch (...) {
+      // Out of memory: the server tries again.
     }
   }
+}
+
+bool Listener::Accepting::AcceptSome() {
+  for (int i = 0; i < kAcceptsAtOnce; ++i) {
+    sockaddr_storage peer{};
+    socklen_t peer_bytes = sizeof peer;
+    UniqueFd client(::accept4(socket.get(), reinterpret_cast<sockaddr*>(&peer), &peer_bytes,
+                              SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!client) {
+      return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
+    }
+    Admit(std::move(client), peer);
+  }
+  return true;
 }
 
 void Listener::Accepting::Admit(UniqueFd client, const sockaddr_storage& peer) {

@@ -1,5 +1,5 @@
-// The mode of a unix socket's file is that of the socket's inode at bind (without the umask's bits),
-// so fchmod before bind leaves no moment with another mode.
+// The mode of a unix socket's file is that of the socket's inode at bind (without the umask's
+// bits), so fchmod before bind leaves no moment with another mode.
 #include "http/serve/listening_socket.h"
 
 #include <netinet/in.h>

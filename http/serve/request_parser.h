@@ -16,8 +16,8 @@
 
 namespace kvd::http {
 
-// Returns the bytes of the empty lines at the start, which RFC 9112, section 2.2, lets a server skip
-// before a request. A lone "\r" at the end may be the start of another one.
+// Returns the bytes of the empty lines at the start, which RFC 9112, section 2.2, lets a server
+// skip before a request. A lone "\r" at the end may be the start of another one.
 std::size_t EmptyLineBytes(std::string_view bytes);
 
 class RequestParser {
@@ -29,9 +29,9 @@ class RequestParser {
   RequestParser& operator=(RequestParser&&) noexcept;
 
   // Parses bytes and returns how many it has taken. The next call begins with the bytes that were
-  // not taken, followed by bytes that have arrived since. Put returns after the headers, so that the
-  // caller can check them before the body, and at the end of the request. REQUIRES: !is_done(), and
-  // no call has failed.
+  // not taken, followed by bytes that have arrived since. Put returns after the headers, so that
+  // the caller can check them before the body, and at the end of the request. REQUIRES: !is_done(),
+  // and no call has failed.
   std::expected<std::size_t, RequestError> Put(std::string_view bytes);
 
   // Returns the error of a request that stopped before its end because the client was too slow.

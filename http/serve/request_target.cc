@@ -40,7 +40,8 @@ Result<RequestTarget> ReadRequestTarget(std::string_view target) {
   RequestTarget read;
   target = target.substr(0, target.find('#'));  // a fragment is not sent; some clients do
   const std::size_t scheme_bytes = target.find("://");
-  const std::string_view scheme = target.substr(0, std::min(scheme_bytes, target.size()));
+  const bool has_scheme = scheme_bytes != std::string_view::npos;
+  const std::string_view scheme = has_scheme ? target.substr(0, scheme_bytes) : "";
   if (EqualsIgnoringCase(scheme, "http") || EqualsIgnoringCase(scheme, "https")) {
     target.remove_prefix(scheme.size() + 3);
     const std::size_t host_bytes = std::min(target.find_first_of("/?"), target.size());

@@ -31,7 +31,8 @@ class Responder {
 
   virtual bool is_gone() const = 0;
   // Calls `call` once, on the loop, when the client is gone: at once if it is gone already. A later
-  // call replaces the function; nullptr removes it.
+  // call replaces the function; nullptr removes it. What the function refers to must live until the
+  // handler returns, or until the handler removes the function: the client may vanish during Send.
   virtual void OnGone(std::function<void()> call) = 0;
 
  protected:

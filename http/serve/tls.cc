@@ -13,13 +13,15 @@ namespace {
 
 namespace ssl = boost::asio::ssl;
 
+// Static, because OpenSSL keeps a pointer into it.
+constexpr std::array<unsigned char, 9> kOwnProtocols{8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
+
 // Chooses HTTP/1.1 for a client that offers it by ALPN (RFC 7301), and no protocol otherwise.
 int ChooseProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes,
                    const unsigned char* offered, unsigned int offered_bytes, void*) {
-  constexpr std::array<unsigned char, 9> kOwn{8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
   unsigned char* found = nullptr;
-  if (::SSL_select_next_proto(&found, chosen_bytes, kOwn.data(), kOwn.size(), offered,
-                              offered_bytes) != OPENSSL_NPN_NEGOTIATED) {
+  if (::SSL_select_next_proto(&found, chosen_bytes, kOwnProtocols.data(), kOwnProtocols.size(),
+                              offered, offered_bytes) != OPENSSL_NPN_NEGOTIATED) {
     return SSL_TLSEXT_ERR_NOACK;
   }
   *chosen = found;

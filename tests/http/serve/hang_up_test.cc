@@ -161,11 +161,12 @@ std::size_t HeapBytesPerClient(ToyServer& server, const char* path) {
 }
 
 TEST(HangUpTest, AnIdleStreamCostsLessThanSixteenKiB) {
-  if (kIsSanitized) GTEST_SKIP() << "a sanitizer's heap has other sizes";
   ToyServer server;
   const std::size_t bytes = HeapBytesPerClient(server, "/wait-stream");
   RecordProperty("idle_stream_bytes", static_cast<int>(bytes));
-  EXPECT_LT(bytes, 16u << 10);
+  if (!kIsSanitized) {
+    EXPECT_LT(bytes, 16u << 10);
+  }
 }
 
 }  // namespace

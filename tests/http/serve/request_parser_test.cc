@@ -120,6 +120,8 @@ TEST(RequestParserTest, RefusesMalformedRequestsByName) {
       {"CONNECT a:80 HTTP/1.1\r\n" + host + "\r\n", 501, "CONNECT"},
       {"GET * HTTP/1.1\r\n" + host + "\r\n", 400, "for OPTIONS only"},
       {"GET a HTTP/1.1\r\n" + host + "\r\n", 400, "does not begin with"},
+      {"GET http HTTP/1.1\r\n" + host + "\r\n", 400, "does not begin with"},
+      {"GET ftp://a/ HTTP/1.1\r\n" + host + "\r\n", 400, "does not begin with"},
       {"GET /%4 HTTP/1.1\r\n" + host + "\r\n", 400, "two hexadecimal digits"},
       {"GET /?%xx HTTP/1.1\r\n" + host + "\r\n", 400, "two hexadecimal digits"},
       {"GET /?a=%g0 HTTP/1.1\r\n" + host + "\r\n", 400, "two hexadecimal digits"},

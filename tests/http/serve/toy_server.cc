@@ -121,6 +121,7 @@ struct ToyServer::State {
       // Whichever comes first: the interval bounds the wait for Release.
       (void)co_await changed.WaitFor(std::chrono::milliseconds(5));
     }
+    responder.OnGone(nullptr);
     ++server.ended_count;
   }
 
