@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "http/backend/digest.h"
+#include "shm/socket_address.h"
 
 namespace kvd::http {
 namespace {
@@ -115,8 +116,10 @@ std::vector<std::string> ModelArguments(const Settings& settings) {
 }
 
 std::string DaemonName(const Settings& settings) {
-  std::string text = Concat(settings.context_cells, "\n", settings.slot_count, "\n",
-                            settings.is_unified ? 1 : 0, "\n", settings.tenants_path);
+  const Result<std::string> socket = DefaultSocketPath(kDefaultDaemonName);
+  std::string text =
+      Concat(socket ? *socket : "", "\n", settings.context_cells, "\n", settings.slot_count, "\n",
+             settings.is_unified ? 1 : 0, "\n", settings.tenants_path);
   for (const std::string& argument : ServingArguments(settings)) {
     text.append(1, '\n') += argument;
   }

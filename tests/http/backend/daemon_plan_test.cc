@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 
 #include "http/backend/user_daemon.h"
@@ -87,6 +88,17 @@ TEST(DaemonPlanTest, TheNameDependsOnWhatTheDaemonServes) {
   other.port = 1;
   other.aliases = {"a"};
   EXPECT_EQ(DaemonName(other), name);
+}
+
+TEST(DaemonPlanTest, TheNameDependsOnTheDirectoryOfSockets) {
+  const char* const present = std::getenv("XDG_RUNTIME_DIR");
+  const std::string kept = present == nullptr ? "" : present;
+  ::setenv("XDG_RUNTIME_DIR", "/tmp/one", 1);
+  const std::string one = DaemonName(Settings{});
+  ::setenv("XDG_RUNTIME_DIR", "/tmp/two", 1);
+  EXPECT_NE(DaemonName(Settings{}), one);
+  ::unsetenv("XDG_RUNTIME_DIR");
+  if (present != nullptr) ::setenv("XDG_RUNTIME_DIR", kept.c_str(), 1);
 }
 
 TEST(DaemonPlanTest, NamesAModelByItsRealPath) {
