@@ -145,6 +145,12 @@ T* CopyForCaller(const T* source, std::size_t count) {
   return static_cast<T*>(copy);
 }
 
+inline Status CheckTtl(std::uint32_t ttl_seconds) {
+  if (ttl_seconds <= wire::kTtlSecondsMax) return {};
+  return Fail(Code::kInvalidArgument, "ttl_seconds: ", ttl_seconds, ", at most ",
+              wire::kTtlSecondsMax);
+}
+
 inline SequenceHandle HandleFrom(kvd_sequence sequence) {
   return static_cast<SequenceHandle>(sequence);
 }

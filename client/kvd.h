@@ -305,12 +305,18 @@ enum kvd_flags {
   KVD_SPECIAL = 16,       /* kvd_detokenize, kvd_read_text: the text shows special tokens */
   KVD_ADD_ASSISTANT = 32, /* kvd_chat: the prompt ends with the header of the assistant's turn */
   KVD_NORMALIZE = 128,    /* kvd_embed: the rows are scaled to length 1 */
-  KVD_EPHEMERAL = 512     /* kvd_sequence_life */
+  KVD_EPHEMERAL = 512     /* kvd_sequence_life, kvd_..._with */
 };
 
 /* Creates an empty sequence. Errors: KVD_NO_SPACE (too many sequences). */
 int kvd_sequence_create(kvd_client* client, kvd_sequence* sequence);
 int kvd_sequence_create_submit(kvd_client* client, kvd_sequence* sequence, kvd_request* request);
+/* The same for a sequence that expires after `ttl_seconds` (kvd_sequence_life). flags:
+ * KVD_EPHEMERAL. Errors: also KVD_INVALID_ARGUMENT (the range). */
+int kvd_sequence_create_with(kvd_client* client, uint32_t ttl_seconds, uint32_t flags,
+                             kvd_sequence* sequence);
+int kvd_sequence_create_with_submit(kvd_client* client, uint32_t ttl_seconds, uint32_t flags,
+                                    kvd_sequence* sequence, kvd_request* request);
 
 typedef struct kvd_fork_info {
   uint64_t engine_ns;  /* nanoseconds spent in the daemon's engine */
@@ -327,6 +333,14 @@ int kvd_sequence_fork(kvd_client* client, kvd_sequence sequence, int32_t cell_co
 int kvd_sequence_fork_submit(kvd_client* client, kvd_sequence sequence, int32_t cell_count,
                              uint32_t count, kvd_sequence* forks, kvd_fork_info* info,
                              kvd_request* request);
+/* The same for forks that expire after `ttl_seconds` (kvd_sequence_life); forks do not inherit the
+ * time of expiry. flags: KVD_EPHEMERAL. Errors: also KVD_INVALID_ARGUMENT (the range). */
+int kvd_sequence_fork_with(kvd_client* client, kvd_sequence sequence, int32_t cell_count,
+                           uint32_t count, uint32_t ttl_seconds, uint32_t flags,
+                           kvd_sequence* forks, kvd_fork_info* info);
+int kvd_sequence_fork_with_submit(kvd_client* client, kvd_sequence sequence, int32_t cell_count,
+                                  uint32_t count, uint32_t ttl_seconds, uint32_t flags,
+                                  kvd_sequence* forks, kvd_fork_info* info, kvd_request* request);
 /* Drops the sequence without retaining its cells. flags: KVD_FORCE. */
 int kvd_sequence_drop(kvd_client* client, kvd_sequence sequence, uint32_t flags);
 int kvd_sequence_drop_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags,
@@ -397,7 +411,8 @@ enum kvd_sequence_flags {
   KVD_SEQUENCE_RETAINED = 2,
   KVD_SEQUENCE_PINNED = 4,
   KVD_SEQUENCE_PUBLISHED = 8,
-  KVD_SEQUENCE_EDITED = 16
+  KVD_SEQUENCE_EDITED = 16,
+  KVD_SEQUENCE_EPHEMERAL = 32
 };
 typedef struct kvd_sequence_info {
   kvd_sequence handle;
@@ -411,7 +426,7 @@ typedef struct kvd_sequence_info {
   uint32_t delta_count; /* number of distinct shifts */
   int32_t first_pos;
   int32_t next_pos; /* position of the next token to append */
-  uint32_t reserved;
+  uint32_t expires_in_seconds; /* rounded up; 0: the sequence does not expire */
   uint64_t age_ms;
 } kvd_sequence_info;
 /* Describes one sequence. */
@@ -837,6 +852,14 @@ int kvd_publish(kvd_client* client, kvd_sequence sequence, const char* name, uin
                 kvd_sequence* snapshot);
 int kvd_publish_submit(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
                        kvd_sequence* snapshot, kvd_request* request);
+/* The same for a snapshot that expires after `ttl_seconds` (at most 31,536,000; 0: it does not
+ * expire). flags: also KVD_EPHEMERAL (no prompt reuses the snapshot's cells, except by a fork).
+ * Errors: also KVD_INVALID_ARGUMENT (the range). */
+int kvd_publish_with(kvd_client* client, kvd_sequence sequence, const char* name,
+                     uint32_t ttl_seconds, uint32_t flags, kvd_sequence* snapshot);
+int kvd_publish_with_submit(kvd_client* client, kvd_sequence sequence, const char* name,
+                            uint32_t ttl_seconds, uint32_t flags, kvd_sequence* snapshot,
+                            kvd_request* request);
 /* Removes a snapshot; its forks stay. flags: KVD_FORCE (also a snapshot of another session of this
  * user). */
 int kvd_unpublish(kvd_client* client, const char* name, uint32_t flags);
@@ -851,9 +874,10 @@ typedef struct kvd_snapshot_info {
   char name[72]; /* zero-terminated */
   kvd_sequence sequence;
   uint32_t owner_uid;
-  uint32_t is_public;
+  uint16_t is_public;
+  uint16_t is_ephemeral; /* 1: no prompt reuses the snapshot's cells, except by a fork */
   uint32_t cell_count;
-  uint32_t reserved;
+  uint32_t expires_in_seconds; /* rounded up; 0: the snapshot does not expire */
   uint64_t age_ms;
 } kvd_snapshot_info;
 /* Free *list with kvd_free. */

@@ -10,13 +10,14 @@ namespace kvd {
 namespace {
 
 static_assert(static_cast<unsigned>(layout::kSequenceEdited) == KVD_SEQUENCE_EDITED);
+static_assert(static_cast<unsigned>(layout::kSequenceEphemeral) == KVD_SEQUENCE_EPHEMERAL);
 static_assert(sizeof(kvd_sequence_info) == sizeof(wire::SequenceEntry));
 static_assert(sizeof(kvd_token_at) == sizeof(wire::TokenAndPosition));
 
 kvd_sequence_info InfoFrom(const wire::SequenceEntry& entry) {
   return {entry.handle,      entry.session,    entry.owner_uid,    entry.owner_pid,
           entry.flags,       entry.cell_count, entry.shared_cells, entry.extent_count,
-          entry.delta_count, entry.first_pos,  entry.next_pos,     0,
+          entry.delta_count, entry.first_pos,  entry.next_pos,     entry.expires_in_seconds,
           entry.age_ms};
 }
 
@@ -38,9 +39,12 @@ void Put(T number, T* out) {
   if (out != nullptr) *out = number;
 }
 
-Status Create(kvd_client* client, kvd_sequence* sequence, kvd_request* later) {
+Status Create(kvd_client* client, std::uint32_t ttl_seconds, std::uint32_t flags,
+              kvd_sequence* sequence, kvd_request* later) {
   KVD_CHECK_OK(NotNull(sequence, "sequence"));
-  return Ask(client, later, wire::CreateArgs{}, {}, 0,
+  KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_EPHEMERAL));
+  KVD_CHECK_OK(CheckTtl(ttl_seconds));
+  return Ask(client, later, wire::CreateArgs{.ttl_seconds = ttl_seconds}, {}, wire_flags,
              [sequence](const wire::CreateReply& reply) -> Status {
                *sequence = static_cast<kvd_sequence>(reply.sequence);
                return {};
@@ -48,11 +52,16 @@ Status Create(kvd_client* client, kvd_sequence* sequence, kvd_request* later) {
 }
 
 Status Fork(kvd_client* client, kvd_sequence sequence, std::int32_t cell_count, std::uint32_t count,
-            kvd_sequence* forks, kvd_fork_info* info, kvd_request* later) {
+            std::uint32_t ttl_seconds, std::uint32_t flags, kvd_sequence* forks,
+            kvd_fork_info* info, kvd_request* later) {
   KVD_CHECK_OK(NotNull(forks, "forks"));
-  const wire::ForkArgs args{
-      .sequence = HandleFrom(sequence), .cells = CellsFrom(cell_count), .count = count};
-  return Ask(client, later, args, {}, 0, [=](const wire::ForkReply& reply) -> Status {
+  KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_EPHEMERAL));
+  KVD_CHECK_OK(CheckTtl(ttl_seconds));
+  const wire::ForkArgs args{.sequence = HandleFrom(sequence),
+                            .cells = CellsFrom(cell_count),
+                            .count = count,
+                            .ttl_seconds = ttl_seconds};
+  return Ask(client, later, args, {}, wire_flags, [=](const wire::ForkReply& reply) -> Status {
     KVD_CHECK_OK(CheckForkCount(reply, count));
     std::memcpy(forks, reply.handles.data(), reply.handles.size() * sizeof *forks);
     if (info != nullptr) *info = {reply.nanoseconds, reply.cells, reply.replayed};
@@ -108,10 +117,7 @@ Status Pin(kvd_client* client, kvd_sequence sequence, int is_pinned, std::uint32
 Status Life(kvd_client* client, kvd_sequence sequence, std::uint32_t ttl_seconds,
             std::uint32_t flags, kvd_request* later) {
   KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE | KVD_EPHEMERAL));
-  if (ttl_seconds > wire::kTtlSecondsMax) {
-    return Fail(Code::kInvalidArgument, "ttl_seconds: ", ttl_seconds, ", at most ",
-                wire::kTtlSecondsMax);
-  }
+  KVD_CHECK_OK(CheckTtl(ttl_seconds));
   return Ask(client, later, wire::SetLifeArgs{HandleFrom(sequence), ttl_seconds}, {}, wire_flags,
              kGiveNothing);
 }
@@ -191,21 +197,45 @@ Status ReadTokens(kvd_client* client, kvd_sequence sequence, std::int32_t first_
 using namespace kvd;
 
 int kvd_sequence_create(kvd_client* client, kvd_sequence* sequence) {
-  return CallBody([&] { return Create(client, sequence, nullptr); });
+  return CallBody([&] { return Create(client, 0, 0, sequence, nullptr); });
 }
 int kvd_sequence_create_submit(kvd_client* client, kvd_sequence* sequence, kvd_request* request) {
-  return SubmitBody(request, [&] { return Create(client, sequence, request); });
+  return SubmitBody(request, [&] { return Create(client, 0, 0, sequence, request); });
+}
+int kvd_sequence_create_with(kvd_client* client, uint32_t ttl_seconds, uint32_t flags,
+                             kvd_sequence* sequence) {
+  return CallBody([&] { return Create(client, ttl_seconds, flags, sequence, nullptr); });
+}
+int kvd_sequence_create_with_submit(kvd_client* client, uint32_t ttl_seconds, uint32_t flags,
+                                    kvd_sequence* sequence, kvd_request* request) {
+  return SubmitBody(request, [&] { return Create(client, ttl_seconds, flags, sequence, request); });
 }
 
 int kvd_sequence_fork(kvd_client* client, kvd_sequence sequence, int32_t cell_count, uint32_t count,
                       kvd_sequence* forks, kvd_fork_info* info) {
-  return CallBody([&] { return Fork(client, sequence, cell_count, count, forks, info, nullptr); });
+  return CallBody(
+      [&] { return Fork(client, sequence, cell_count, count, 0, 0, forks, info, nullptr); });
 }
 int kvd_sequence_fork_submit(kvd_client* client, kvd_sequence sequence, int32_t cell_count,
                              uint32_t count, kvd_sequence* forks, kvd_fork_info* info,
                              kvd_request* request) {
-  return SubmitBody(
-      request, [&] { return Fork(client, sequence, cell_count, count, forks, info, request); });
+  return SubmitBody(request, [&] {
+    return Fork(client, sequence, cell_count, count, 0, 0, forks, info, request);
+  });
+}
+int kvd_sequence_fork_with(kvd_client* client, kvd_sequence sequence, int32_t cell_count,
+                           uint32_t count, uint32_t ttl_seconds, uint32_t flags,
+                           kvd_sequence* forks, kvd_fork_info* info) {
+  return CallBody([&] {
+    return Fork(client, sequence, cell_count, count, ttl_seconds, flags, forks, info, nullptr);
+  });
+}
+int kvd_sequence_fork_with_submit(kvd_client* client, kvd_sequence sequence, int32_t cell_count,
+                                  uint32_t count, uint32_t ttl_seconds, uint32_t flags,
+                                  kvd_sequence* forks, kvd_fork_info* info, kvd_request* request) {
+  return SubmitBody(request, [&] {
+    return Fork(client, sequence, cell_count, count, ttl_seconds, flags, forks, info, request);
+  });
 }
 
 int kvd_sequence_drop(kvd_client* client, kvd_sequence sequence, uint32_t flags) {

@@ -9,13 +9,17 @@
 namespace kvd {
 namespace {
 
-Status Publish(kvd_client* client, kvd_sequence sequence, const char* name, std::uint32_t flags,
+constexpr std::uint32_t kPublishFlags = KVD_FORCE | KVD_PUBLIC;
+
+Status Publish(kvd_client* client, kvd_sequence sequence, const char* name,
+               std::uint32_t ttl_seconds, std::uint32_t flags, std::uint32_t flags_allowed,
                kvd_sequence* snapshot, kvd_request* later) {
   KVD_CHECK_OK(NotNull(name, "name"));
-  KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE | KVD_PUBLIC));
+  KVD_TRY(const auto wire_flags, FlagsFrom(flags, flags_allowed));
+  KVD_CHECK_OK(CheckTtl(ttl_seconds));
   const auto payload = BytesFrom(name);
-  return Ask(client, later, wire::PublishArgs{HandleFrom(sequence)}, PayloadOf(payload), wire_flags,
-             [=](const wire::PublishReply& reply) -> Status {
+  return Ask(client, later, wire::PublishArgs{HandleFrom(sequence), ttl_seconds},
+             PayloadOf(payload), wire_flags, [=](const wire::PublishReply& reply) -> Status {
                if (snapshot != nullptr) *snapshot = static_cast<kvd_sequence>(reply.sequence);
                return {};
              });
@@ -53,7 +57,9 @@ Status Snapshots(kvd_client* client, kvd_snapshot_info** list, std::size_t* coun
       info.sequence = entry.sequence;
       info.owner_uid = entry.owner_uid;
       info.is_public = entry.is_public;
+      info.is_ephemeral = entry.is_ephemeral;
       info.cell_count = entry.cell_count;
+      info.expires_in_seconds = entry.expires_in_seconds;
       info.age_ms = entry.age_ms;
       infos.push_back(info);
     }
@@ -68,12 +74,29 @@ using namespace kvd;
 
 int kvd_publish(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
                 kvd_sequence* snapshot) {
-  return CallBody([&] { return Publish(client, sequence, name, flags, snapshot, nullptr); });
+  return CallBody(
+      [&] { return Publish(client, sequence, name, 0, flags, kPublishFlags, snapshot, nullptr); });
 }
 int kvd_publish_submit(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
                        kvd_sequence* snapshot, kvd_request* request) {
-  return SubmitBody(request,
-                    [&] { return Publish(client, sequence, name, flags, snapshot, request); });
+  return SubmitBody(request, [&] {
+    return Publish(client, sequence, name, 0, flags, kPublishFlags, snapshot, request);
+  });
+}
+int kvd_publish_with(kvd_client* client, kvd_sequence sequence, const char* name,
+                     uint32_t ttl_seconds, uint32_t flags, kvd_sequence* snapshot) {
+  return CallBody([&] {
+    return Publish(client, sequence, name, ttl_seconds, flags, kPublishFlags | KVD_EPHEMERAL,
+                   snapshot, nullptr);
+  });
+}
+int kvd_publish_with_submit(kvd_client* client, kvd_sequence sequence, const char* name,
+                            uint32_t ttl_seconds, uint32_t flags, kvd_sequence* snapshot,
+                            kvd_request* request) {
+  return SubmitBody(request, [&] {
+    return Publish(client, sequence, name, ttl_seconds, flags, kPublishFlags | KVD_EPHEMERAL,
+                   snapshot, request);
+  });
 }
 
 int kvd_unpublish(kvd_client* client, const char* name, uint32_t flags) {

@@ -47,6 +47,7 @@ struct Snapshot {
   std::uint32_t cell_count = 0;
   std::uint64_t age_ms = 0;
   std::uint32_t expires_in_seconds = 0;  // 0: the snapshot does not expire
+  bool is_ephemeral = false;
 };
 
 // The encoded text that a sequence's decoder attends to.

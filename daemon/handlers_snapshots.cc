@@ -94,7 +94,10 @@ Result<wire::ListReply<wire::SnapshotEntry>> Service::Do(const Call<wire::Snapsh
     entry.owner_uid = shares_.UidOf(snapshot.owner);
     entry.is_public = snapshot.is_public ? 1 : 0;
     entry.cell_count = info ? info->cell_count : 0;
-    if (info) entry.expires_in_seconds = SecondsLeft(info->owner.life.expires_unix_ms, now_ms);
+    if (info) {
+      entry.is_ephemeral = info->owner.life.is_ephemeral ? 1 : 0;
+      entry.expires_in_seconds = SecondsLeft(info->owner.life.expires_unix_ms, now_ms);
+    }
     entry.age_ms = now_ms > snapshot.published_unix_ms ? now_ms - snapshot.published_unix_ms : 0;
     reply.entries.push_back(entry);
   }

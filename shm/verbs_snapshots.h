@@ -10,7 +10,8 @@ struct SnapshotEntry {
   char name[layout::kNameBytesMax];
   std::uint64_t sequence;
   std::uint32_t owner_uid;
-  std::uint32_t is_public;
+  std::uint16_t is_public;
+  std::uint16_t is_ephemeral;  // 1: no prompt reuses the snapshot's cells, except by a fork
   std::uint32_t cell_count;
   std::uint32_t expires_in_seconds;  // rounded up; 0: the snapshot does not expire
   std::uint64_t age_ms;

@@ -90,6 +90,12 @@ void AddRun(CLI::App& app, CommandLine& line) {
                    ->type_name("NAME");
   sub->add_flag("--force", run.replaces, "Replace the snapshot that has the name of --keep.")
       ->needs(keep);
+  sub->add_option("--ttl", run.ttl_seconds,
+                  "Time in seconds after which the snapshot of --keep is dropped. 0: it does not "
+                  "expire. Default: 0. Range: 0 to 31536000.")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0u, kvd::wire::kTtlSecondsMax))
+      ->needs(keep);
   sub->add_option("-n,--predict", run.predict_max,
                   "Maximum number of generated tokens. -1: until an end token. Default: -1. Range: "
                   "-1 to 1073741824.")
@@ -187,6 +193,14 @@ void AddSnapshotVerbs(CLI::App& app, CommandLine& line) {
   publish->add_option("name", options.name, "Name of the snapshot.")->type_name("NAME")->required();
   publish->add_flag("--public", options.is_public,
                     "Let every user that may connect fork the snapshot.");
+  publish
+      ->add_option("--ttl", options.ttl_seconds,
+                   "Time in seconds after which the snapshot is dropped. 0: it does not expire. "
+                   "Default: 0. Range: 0 to 31536000.")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0u, kvd::wire::kTtlSecondsMax));
+  publish->add_flag("--ephemeral", options.is_ephemeral,
+                    "Let no prompt reuse the snapshot, except by a fork.");
   publish->add_flag("-f,--force", options.is_forced, "Replace a snapshot of that name.");
   CLI::App* attach = AddVerb(app, line, "attach", "Fork a snapshot", "attach --hold notes",
                              [&line] { return AttachSnapshot(line.global, line.snapshot); });

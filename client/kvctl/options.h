@@ -32,10 +32,11 @@ struct RunOptions {
   std::string prompt;
   bool has_prompt = false;  // false: the prompt is read from standard input
   ChatOptions chat;
-  std::string sequence;   // handle of the sequence that kvctl run forks and continues
-  std::string snapshot;   // name of the snapshot that kvctl run forks and continues
-  std::string keep_as;    // name under which the result is published as a snapshot
-  bool replaces = false;  // true: an existing snapshot named `keep_as` is replaced
+  std::string sequence;           // handle of the sequence that kvctl run forks and continues
+  std::string snapshot;           // name of the snapshot that kvctl run forks and continues
+  std::string keep_as;            // name under which the result is published as a snapshot
+  bool replaces = false;          // true: an existing snapshot named `keep_as` is replaced
+  std::uint32_t ttl_seconds = 0;  // the snapshot `keep_as` expires; 0: it does not expire
   std::int32_t predict_max = -1;
   SamplingParams sampling = kDefaultSampling;
   std::uint64_t seed = 0;
@@ -68,6 +69,8 @@ struct SequenceOptions {
 struct SnapshotOptions {
   std::string handle;
   std::string name;
+  std::uint32_t ttl_seconds = 0;  // 0: the snapshot does not expire
+  bool is_ephemeral = false;
   bool is_public = false;
   bool is_forced = false;
   bool holds = false;

@@ -232,7 +232,9 @@ Status Run(const GlobalOptions& global, const RunOptions& options) {
   KVD_CHECK_OK(answer.Finish(generation.result().finish));
   if (!options.keep_as.empty()) {
     const std::uint16_t flags = FlagIf(options.replaces, wire::kFlagForce);
-    KVD_TRY([[maybe_unused]] const auto snapshot, sequence.Publish(options.keep_as, flags));
+    KVD_TRY([[maybe_unused]] const auto snapshot,
+            client.Publish(sequence.handle(), options.keep_as, flags,
+                           {.ttl_seconds = options.ttl_seconds}));
   }
   if (global.wants_json) {
     PrintJson(sequence, answer, prompt.tools, options.keep_as, generation.result());

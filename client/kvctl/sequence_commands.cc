@@ -67,14 +67,14 @@ Status ListSequences(const GlobalOptions& global) {
     return {};
   }
   std::vector<std::vector<std::string>> rows{
-      {"HANDLE", "OWNER", "LENGTH", "SHARED", "OWN", "AGE", "STATE"}};
+      {"HANDLE", "OWNER", "LENGTH", "SHARED", "OWN", "AGE", "EXPIRES", "STATE"}};
   for (const wire::SequenceEntry& entry : entries) {
     rows.push_back({HandleText(static_cast<SequenceHandle>(entry.handle)), OwnerText(entry),
                     std::to_string(entry.cell_count), std::to_string(entry.shared_cells),
                     std::to_string(entry.cell_count - entry.shared_cells), AgeText(entry.age_ms),
-                    StateText(entry)});
+                    ExpiryText(entry.expires_in_seconds), StateText(entry)});
   }
-  PrintTable(rows, "llrrrrl");
+  PrintTable(rows, "llrrrrrl");
   return {};
 }
 

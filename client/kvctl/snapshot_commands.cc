@@ -19,7 +19,9 @@ Status PublishSnapshot(const GlobalOptions& global, const SnapshotOptions& optio
   KVD_TRY(const auto forks, client.Fork(source, -1, 1, &info));
   const auto flags = static_cast<std::uint16_t>((options.is_public ? wire::kFlagPublic : 0) |
                                                 (options.is_forced ? wire::kFlagForce : 0));
-  KVD_TRY(const SequenceHandle snapshot, client.Publish(forks.front(), options.name, flags));
+  KVD_TRY(const SequenceHandle snapshot, client.Publish(forks.front(), options.name, flags,
+                                                        {.ttl_seconds = options.ttl_seconds,
+                                                         .is_ephemeral = options.is_ephemeral}));
   if (global.wants_json) {
     Json json = Json::Object();
     json.Set("name", options.name)
@@ -77,6 +79,7 @@ Status ListSnapshots(const GlobalOptions& global) {
           .Set("sequence", HandleText(snapshot.sequence))
           .Set("owner_uid", std::uint64_t{snapshot.owner_uid})
           .Set("public", snapshot.is_public)
+          .Set("ephemeral", snapshot.is_ephemeral)
           .Set("cells", std::uint64_t{snapshot.cell_count})
           .Set("age_ms", snapshot.age_ms);
       if (snapshot.expires_in_seconds != 0) {
@@ -88,13 +91,14 @@ Status ListSnapshots(const GlobalOptions& global) {
     return {};
   }
   std::vector<std::vector<std::string>> rows{
-      {"NAME", "OWNER", "PUBLIC", "LENGTH", "AGE", "HANDLE"}};
+      {"NAME", "OWNER", "PUBLIC", "LENGTH", "AGE", "EXPIRES", "HANDLE"}};
   for (const Snapshot& snapshot : snapshots) {
     rows.push_back({snapshot.name, Concat("uid ", snapshot.owner_uid),
                     snapshot.is_public ? "yes" : "no", std::to_string(snapshot.cell_count),
-                    AgeText(snapshot.age_ms), HandleText(snapshot.sequence)});
+                    AgeText(snapshot.age_ms), ExpiryText(snapshot.expires_in_seconds),
+                    HandleText(snapshot.sequence)});
   }
-  PrintTable(rows, "lllrrl");
+  PrintTable(rows, "lllrrrl");
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "client/kvctl/commands.h"
 #include "client/kvctl/json_output.h"
 #include "client/kvctl/terminal.h"
+#include "shm/segment_layout.h"
 
 namespace kvd::kvctl {
 namespace {
@@ -47,6 +48,20 @@ Json JsonOf(const wire::TenantEntry& entry) {
   return json;
 }
 
+// Returns the error, or for a snapshot an error that says how its life is set.
+Status ExplainLife(const Client& client, SequenceHandle handle, const Error& error) {
+  const auto entry = client.Query(handle);
+  if (!entry || (entry->flags & layout::kSequencePublished) == 0) return std::unexpected(error);
+  const auto snapshots = client.Snapshots();
+  std::string name = "NAME";
+  for (const Snapshot& snapshot : snapshots ? *snapshots : std::vector<Snapshot>()) {
+    if (snapshot.sequence == handle) name = snapshot.name;
+  }
+  return Fail(error.code, "sequence ", HandleText(handle),
+              " is a snapshot, whose life is set when it is published: kvctl publish --force ",
+              "--ttl SECONDS ", HandleText(handle), " ", name);
+}
+
 }  // namespace
 
 Status ListTenants(const GlobalOptions& global) {
@@ -79,7 +94,8 @@ Status SetLife(const GlobalOptions& global, const LifeOptions& options) {
                               .is_ephemeral = options.is_ephemeral};
   for (const std::string& text : options.handles) {
     KVD_TRY(const SequenceHandle handle, ParseHandle(text));
-    KVD_CHECK_OK(client.SetLife(handle, life, options.is_forced ? Force::kYes : Force::kNo));
+    const Status set = client.SetLife(handle, life, options.is_forced ? Force::kYes : Force::kNo);
+    if (!set) return ExplainLife(client, handle, set.error());
   }
   if (global.wants_json) {
     Json json = Json::Object();

@@ -66,6 +66,11 @@ std::string AgeText(std::uint64_t age_ms) {
   return pair(seconds / 86400, "d", seconds % 86400 / 3600, "h");
 }
 
+std::string ExpiryText(std::uint32_t expires_in_seconds) {
+  if (expires_in_seconds == 0) return "never";
+  return AgeText(std::uint64_t{expires_in_seconds} * 1000);
+}
+
 std::string DurationText(std::uint64_t ns) {
   const auto number = static_cast<double>(ns);
   if (ns < 1'000'000) return Formatted("%.1f µs", number / 1e3);

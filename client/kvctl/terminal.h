@@ -19,6 +19,8 @@ Result<SequenceHandle> ParseHandle(std::string_view text);
 
 // Formats an age: "4s", "3m 20s", "5h 2m", "3d 4h".
 std::string AgeText(std::uint64_t age_ms);
+// Formats the time until an expiry like an age; "never" for 0.
+std::string ExpiryText(std::uint32_t expires_in_seconds);
 // Formats a duration: "0.9 µs", "12.3 ms", "4.50 s".
 std::string DurationText(std::uint64_t ns);
 // Formats a number of bytes: "4.2 GiB".

@@ -25,10 +25,12 @@ class DaemonSharesTest : public test::SharesTest {
   using SharesTest::SharesTest;
 
   Result<Client> ConnectOther(ConnectOptions options = {}) {
-    return ConnectAsUid(test::kOtherUid, std::move(options));
+    return SharesTest::ConnectOther(std::move(options));
   }
   Result<Client> ConnectOwn(ConnectOptions options = {}) {
-    return ConnectAsUid(0, std::move(options));
+    options.socket_path = socket_path();
+    options.call_timeout = std::chrono::seconds(60);
+    return Client::Connect(options);
   }
   // Waits until the condition holds, for at most 20 s: the daemon notices a release with a delay.
   static bool Eventually(const std::function<bool()>& holds) {
@@ -40,15 +42,7 @@ class DaemonSharesTest : public test::SharesTest {
   }
   static void ExpectRefused(const Error& error, const char* sentence) {
     EXPECT_EQ(error.code, Code::kNoSpace) << error.message;
-    EXPECT_THAT(error.message, HasSubstr(sentence));
-  }
-
- private:
-  Result<Client> ConnectAsUid(uid_t uid, ConnectOptions options) {
-    options.socket_path = socket_path();
-    options.call_timeout = std::chrono::seconds(60);
-    if (uid == 0) return Client::Connect(options);
-    return test::ConnectAs(uid, uid, options);
+    EXPECT_THAT(test::WithUidOfOther(error.message), HasSubstr(sentence));
   }
 };
 

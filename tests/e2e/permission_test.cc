@@ -1,6 +1,7 @@
 // Tests which objects of one session or uid others can see, and the quotas of other uids. Tests
 // with processes of other uids need root; tests within one uid do not. verb_permissions_test.cc
-// tests the permissions of each verb.
+// tests the permissions of each verb. With KVD_OTHER_IS_A_TENANT, tenants take the places of the
+// other uids.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/e2e/support/other_owner.h"
 #include "tests/e2e/support/served_daemon.h"
 #include "tests/e2e/support/user_process.h"
 #include "tests/e2e/support/visibility.h"
@@ -15,7 +17,6 @@
 namespace kvd {
 namespace {
 
-using test::AsUser;
 using test::CodeOf;
 using test::Complaints;
 using test::Expect;
@@ -73,9 +74,6 @@ TEST_F(PermissionTest, KeepTakesASequenceOfTheSessionsOwn) {
 
 // ---------------------------------------------------------------------------------- other uids
 
-constexpr uid_t kOther = 65534;
-constexpr uid_t kThird = 65533;
-
 class SeveralUidsTest : public PermissionTest {
  protected:
   explicit SeveralUidsTest(std::vector<std::string> arguments = {"--allow-uid", "65534",
@@ -83,20 +81,27 @@ class SeveralUidsTest : public PermissionTest {
       : PermissionTest(std::move(arguments)) {}
 
   void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    if (!test::MayBeOther()) GTEST_SKIP() << "needs root";
     PermissionTest::SetUp();
     // DaemonProcess's folder has mode 0700. The test opens the DaemonProcess's folder to all uids,
     // so that only the permissions of the socket's directory are tested.
     ASSERT_EQ(::chmod(daemon_->folder().c_str(), 0711), 0);
   }
-  // Runs `body` with a connected client in a process of uid `uid`, which the daemon admits, and
-  // group kOther.
+  // Connects as the other owner, or as the third one (number 2), if the process has its uid.
+  Result<Client> ConnectOther(ConnectOptions options = {}, std::uint8_t number = 1) const {
+    options.socket_path = socket_path();
+    return Client::Connect(test::OptionsOfOther(std::move(options), number));
+  }
+  // Runs `body` with a connected client of the other owner or the third one, which the daemon
+  // admits.
   template <class Body>
-  Complaints AsOther(const Body& body, uid_t uid = kOther) const {
-    return AsUser(uid, kOther, [&]() -> Complaints {
-      const auto client = Client::Connect({.socket_path = socket_path()});
-      return client ? body(*client) : "not let in: " + client.error().message;
-    });
+  Complaints AsOther(const Body& body, std::uint8_t number = 1) const {
+    return test::AsOtherOwner(
+        [&]() -> Complaints {
+          const auto client = ConnectOther({}, number);
+          return client ? body(*client) : "not let in: " + client.error().message;
+        },
+        number == 1 ? test::kOtherUid : test::kThirdUid);
   }
   // Waits until `client` has the only session: the daemon notices the end of a process after a
   // short time.
@@ -174,7 +179,7 @@ TEST_F(SeveralUidsTest, TwoStrangersAndTheDaemonsUidDoNotSeeEachOther) {
                   Expect(complaints, client.Unpublish("strange").has_value(), "unpublish");
                   return complaints;
                 },
-                kThird),
+                2),
             "");
   WaitUntilAlone(owner);
   EXPECT_FALSE(ShowsSnapshot(owner, "strange"));
@@ -213,12 +218,12 @@ TEST_F(SeveralUidsTest, AnotherUidIsHeldToItsQuotas) {
         // The quota is 8 connections, with 64 MiB of result arenas together.
         std::vector<Client> clients;
         while (clients.size() < 7) {
-          auto another = Client::Connect({.socket_path = socket_path()});
+          auto another = ConnectOther();
           if (!another) break;
           clients.push_back(std::move(*another));
         }
         Expect(complaints, clients.size() == 7, "8 connections");
-        const auto ninth = Client::Connect({.socket_path = socket_path()});
+        const auto ninth = ConnectOther();
         Expect(complaints, CodeOf(ninth) == Code::kNoSpace, "a ninth connection");
         return complaints;
       }),
@@ -226,8 +231,7 @@ TEST_F(SeveralUidsTest, AnotherUidIsHeldToItsQuotas) {
   WaitUntilAlone(owner);
   EXPECT_EQ(AsOther([&](const Client&) {
               Complaints complaints;
-              const auto large = Client::Connect(
-                  {.socket_path = socket_path(), .result_arena_bytes = std::uint64_t{64} << 20});
+              const auto large = ConnectOther({.result_arena_bytes = std::uint64_t{64} << 20});
               Expect(complaints,
                      CodeOf(large) == Code::kNoSpace &&
                          large.error().message.find("result arena") != std::string::npos,
@@ -241,6 +245,11 @@ TEST_F(SeveralUidsTest, AnotherUidIsHeldToItsQuotas) {
   ExpectServesOthers();
 }
 
+#ifndef KVD_OTHER_IS_A_TENANT
+
+constexpr uid_t kOther = 65534;
+constexpr uid_t kThird = 65533;
+
 class SocketGroupTest : public SeveralUidsTest {
  protected:
   SocketGroupTest() : SeveralUidsTest({"--socket-group", "65534"}) {}
@@ -251,16 +260,18 @@ TEST_F(SocketGroupTest, ItsMembersAreLetInAndOthersAreNot) {
     const auto client = Client::Connect({.socket_path = socket_path()});
     return client ? "" : std::string(CodeName(client.error().code));
   };
-  EXPECT_EQ(AsUser(kThird, kOther, connect), "");
-  EXPECT_EQ(AsUser(kThird, kThird, connect), "permission");
+  EXPECT_EQ(test::AsUser(kThird, kOther, connect), "");
+  EXPECT_EQ(test::AsUser(kThird, kThird, connect), "permission");
   // The daemon checks the peer's credentials even if the directory and the socket are open to all
   // users.
   ASSERT_EQ(::chmod((daemon_->folder() + "/run").c_str(), 0711), 0);
   ASSERT_EQ(::chmod(socket_path().c_str(), 0666), 0);
-  EXPECT_EQ(AsUser(kThird, kThird, connect), "permission");
+  EXPECT_EQ(test::AsUser(kThird, kThird, connect), "permission");
   EXPECT_TRUE(test::LogShows(*daemon_, "uid 65533 is not admitted"));
   ExpectServesOthers();
 }
+
+#endif
 
 }  // namespace
 }  // namespace kvd

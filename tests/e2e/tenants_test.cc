@@ -168,6 +168,33 @@ TEST_F(TenantsTest, APartOfThePoolIsATenantsMost) {
       sequence->Decode(std::vector<TokenId>(pool_cells / 4, 7), Pos{0}, wire::LogitsWanted::kNone));
 }
 
+TEST_F(TenantsTest, TheLiveMapOfATenantShowsItsOwnSequencesOnly) {
+  const Client first = As(kFirst, {.wants_map = true});
+  const Client second = As(kSecond, {.wants_map = true});
+  const Sequence mine = Filled(first);
+  const Sequence theirs = Filled(second);
+  const auto shows = [](const LiveMap& map, SequenceHandle handle) {
+    return std::ranges::any_of(map.content().sequences(), [&](const auto& entry) {
+      return entry.handle == static_cast<std::uint64_t>(handle);
+    });
+  };
+  const auto map_of = [&](const Client& client, SequenceHandle own) {
+    auto map = client.OpenMap();
+    EXPECT_TRUE(map) << map.error().message;
+    for (int i = 0; i < 2000 && !shows(*map, own); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      EXPECT_TRUE(map->Refresh());
+    }
+    return std::move(*map);
+  };
+  const LiveMap first_map = map_of(first, mine.handle());
+  EXPECT_TRUE(shows(first_map, mine.handle()));
+  EXPECT_FALSE(shows(first_map, theirs.handle()));
+  const LiveMap second_map = map_of(second, theirs.handle());
+  EXPECT_TRUE(shows(second_map, theirs.handle()));
+  EXPECT_FALSE(shows(second_map, mine.handle()));
+}
+
 TEST_F(TenantsTest, ASequenceThatExpiresGoesByItself) {
   const Client first = As(kFirst);
   const SequenceHandle brief = first.Create(0, {.ttl_seconds = 1}).value();

@@ -1,6 +1,7 @@
 // Tests every verb for every relation of a caller to a sequence (daemon/permissions.h): the daemon
 // gives the answer that every_verb.h defines, and a refused request changes nothing. The tests need
-// root to start processes of other uids.
+// root to start processes of other uids. With KVD_OTHER_IS_A_TENANT, a tenant takes the place of the
+// other uid.
 //
 // The requests are submitted without the client library's methods, because the methods do not offer
 // every flag of the protocol.
@@ -11,7 +12,7 @@
 #include <cstring>
 
 #include "tests/e2e/support/every_verb_fixture.h"
-#include "tests/e2e/support/user_process.h"
+#include "tests/e2e/support/other_owner.h"
 
 namespace kvd {
 namespace {
@@ -25,7 +26,6 @@ using test::Target;
 using test::VerbUse;
 using ::testing::HasSubstr;
 
-constexpr uid_t kOther = 65534;
 constexpr SequenceHandle kNever{77777};
 
 template <class T>
@@ -123,7 +123,7 @@ class VerbsOfStrangersTest : public VerbPermissionsTest {
   };
 
   void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "needs root to run a process of another uid";
+    if (!test::MayBeOther()) GTEST_SKIP() << "needs root to run a process of another uid";
     VerbPermissionsTest::SetUp();
     // DaemonProcess's folder has mode 0700. The test opens the DaemonProcess's folder to all uids,
     // so that only the permissions of the socket's directory are tested.
@@ -137,7 +137,7 @@ class VerbsOfStrangersTest : public VerbPermissionsTest {
 
   static void ExpectAnswer(const Case& one, Relation relation, Complaints* complaints,
                            const std::string& socket_path) {
-    const auto client = Client::Connect({.socket_path = socket_path});
+    const auto client = Client::Connect(test::OptionsOfOther({.socket_path = socket_path}));
     if (!client) return Expect(*complaints, false, "not let in: " + client.error().message);
     Target target = one.target;
     AddOwn(*client, GetParam(), &target);
@@ -162,7 +162,7 @@ class VerbsOfStrangersTest : public VerbPermissionsTest {
     const auto sequences = client->List().value();
     for (const wire::SequenceEntry& entry : sequences) {
       const auto handle = static_cast<SequenceHandle>(entry.handle);
-      if (entry.owner_uid == kOther) (void)client->Drop(handle, Force::kYes);
+      if (entry.owner_uid == test::kOtherUid) (void)client->Drop(handle, Force::kYes);
     }
     const auto snapshots = client->Snapshots().value();
     for (const Snapshot& snapshot : snapshots) (void)client->Unpublish(snapshot.name);
@@ -176,13 +176,12 @@ class VerbsOfStrangersTest : public VerbPermissionsTest {
       one.before = StateOf(owner, one.target.sequence);
     }
     const std::vector<std::string> names = StateOf(owner, cases.front().target.sequence).names;
-    EXPECT_EQ(test::AsUser(kOther, kOther,
-                           [&] {
-                             Complaints complaints;
-                             for (const Case& one : cases)
-                               ExpectAnswer(one, relation, &complaints, socket_path());
-                             return complaints;
-                           }),
+    EXPECT_EQ(test::AsOtherOwner([&] {
+                Complaints complaints;
+                for (const Case& one : cases)
+                  ExpectAnswer(one, relation, &complaints, socket_path());
+                return complaints;
+              }),
               "");
     for (Case& one : cases) {
       SCOPED_TRACE(one.use.name);

@@ -19,18 +19,11 @@
 #include <utility>
 #include <vector>
 
+#include "tests/e2e/support/other_owner.h"
 #include "tests/e2e/support/served_daemon.h"
 #include "tests/e2e/support/user_client.h"
 
 namespace kvd::test {
-
-#ifdef KVD_OTHER_IS_A_TENANT
-inline constexpr bool kOtherIsTenant = true;
-inline const uid_t kOtherUid = ::geteuid();
-#else
-inline constexpr bool kOtherIsTenant = false;
-inline constexpr uid_t kOtherUid = 65534;
-#endif
 
 inline std::string DataModel(const std::string& name) {
   return std::filesystem::absolute("tests/data/models/" + name + ".gguf").string();
@@ -80,18 +73,19 @@ class SharesTest : public ServedDaemonTest {
       : ServedDaemonTest(WithOther(std::move(arguments))) {}
 
   void SetUp() override {
-    if (!kOtherIsTenant && ::geteuid() != 0) GTEST_SKIP() << "needs root to connect as another uid";
+    if (!MayBeOther()) GTEST_SKIP() << "needs root to connect as another uid";
     ServedDaemonTest::SetUp();
     ASSERT_EQ(::chmod(daemon_->folder().c_str(), 0711), 0);
   }
+  Result<Client> ConnectOther(ConnectOptions options) {
+    options.socket_path = socket_path();
+    options.call_timeout = std::chrono::seconds(60);
+    options = OptionsOfOther(std::move(options));
+    return kOtherIsTenant ? Client::Connect(options) : ConnectAs(kOtherUid, kOtherUid, options);
+  }
   // Connects a client of uid kOtherUid, or of the tenant.
   Client Other() {
-    ConnectOptions options{.socket_path = socket_path(),
-                           .client_name = "other",
-                           .call_timeout = std::chrono::seconds(60)};
-    if (kOtherIsTenant) options.tenant = {1};
-    auto client =
-        kOtherIsTenant ? Client::Connect(options) : ConnectAs(kOtherUid, kOtherUid, options);
+    auto client = ConnectOther({.client_name = "other"});
     if (!client) throw std::runtime_error(client.error().message);
     return std::move(*client);
   }
@@ -138,8 +132,7 @@ class SharesTest : public ServedDaemonTest {
   // Checks that the error is kNoSpace and names the amount that owner 65534 holds.
   static void ExpectRefusedByShare(const Error& error) {
     EXPECT_EQ(error.code, Code::kNoSpace) << error.message;
-    EXPECT_THAT(error.message, testing::ContainsRegex(kOtherIsTenant ? "owner [0-9]{19} holds"
-                                                                     : "owner 65534 holds"));
+    EXPECT_THAT(WithUidOfOther(error.message), testing::HasSubstr("owner 65534 holds"));
   }
 
  private:
