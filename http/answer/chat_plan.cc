@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <span>
 #include <utility>
@@ -40,7 +41,7 @@ Status RefuseImages(const Value& messages) {
     const Value* const content = message.is_dict() ? message.dict().Find("content") : nullptr;
     if (content == nullptr || !content->is_list()) continue;
     if (std::ranges::any_of(content->items(), IsImage)) {
-      return Fail(Code::kUnsupported, "image input is not supported by this model");
+      return Fail(Code::kUnsupported, kNoImages);
     }
   }
   return {};
@@ -104,6 +105,21 @@ void RenameDevelopers(ToolFormat format, Value& messages) {
   messages = Value::List(std::move(renamed));
 }
 
+// The dates that llama-server gives to templates: "Nov 24 2026" and "24 Nov 2026".
+void SetDates(Dict& variables) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  for (const auto& [name, format] :
+       {std::pair("datetime", "%b %d %Y"), std::pair("date_string", "%d %b %Y")}) {
+    char text[32];
+    const std::size_t bytes = std::strftime(text, sizeof text, format, &local);
+    if (variables.Find(name) == nullptr) {
+      variables.Set(name, Value::String(std::string(text, bytes)));
+    }
+  }
+}
+
 Status SetVariables(const Settings& settings, ChatRequest& chat) {
   Dict variables;
   if (settings.template_variables.is_dict()) variables = settings.template_variables.dict();
@@ -115,9 +131,11 @@ Status SetVariables(const Settings& settings, ChatRequest& chat) {
     }
     chat.enable_thinking = thinking->truth();
   }
+  SetDates(variables);
   chat.variables = Value::Of(std::move(variables));
   if (!chat.enable_thinking) chat.enable_thinking = settings.thinking;
-  if (!chat.enable_thinking && settings.reasoning_budget == 0) chat.enable_thinking = false;
+  // Some templates close the reasoning unless the variable is true, which it is in llama-server.
+  if (!chat.enable_thinking) chat.enable_thinking = settings.reasoning_budget != 0;
   return {};
 }
 

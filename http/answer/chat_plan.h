@@ -24,6 +24,9 @@
 
 namespace kvd::http {
 
+// The text of the error of a content part that is an image. llama-server answers 500 for it.
+inline constexpr const char* kNoImages = "image input is not supported";
+
 // What a client asks for.
 struct ChatInput {
   // Messages, tools and everything that a template reads. `chat_template` is the choice of the

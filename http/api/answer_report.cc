@@ -83,6 +83,16 @@ void AnswerProgress::Count(std::size_t token_count) {
   token_count_ += static_cast<std::uint32_t>(token_count);
 }
 
+Value AnswerProgress::PromptTimings(const AnswerEnd& end, std::uint64_t done) const {
+  AnswerEnd so_far = end;
+  so_far.prompt_tokens = static_cast<std::uint32_t>(done);
+  so_far.cached_tokens = std::min(end.cached_tokens, so_far.prompt_tokens);
+  so_far.predicted_tokens = 0;
+  so_far.prompt_time = has_reported() ? Clock::now() - begun_ : Clock::duration(0);
+  so_far.predict_time = Clock::duration(0);
+  return TimingsOf(so_far);
+}
+
 Value AnswerProgress::TimingsSoFar(const AnswerEnd& end) const {
   AnswerEnd so_far = end;
   so_far.predicted_tokens = token_count_;

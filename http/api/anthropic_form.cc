@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "http/answer/chat_plan.h"
 #include "http/api/fields.h"
 #include "text/json.h"
 
@@ -54,7 +55,7 @@ Result<std::vector<std::string>> Texts(const Value& content, const std::string& 
     if (!block.is_dict()) return Fail(Code::kInvalidArgument, at, ": an object is needed");
     const Fields fields(block, at + ".");
     KVD_TRY(const std::string type, fields.String("type"));
-    if (type == "image") return Fail(Code::kUnsupported, "image input is not supported");
+    if (type == "image") return Fail(Code::kUnsupported, kNoImages);
     if (type != "text") {
       return Fail(Code::kUnsupported, at, ".type: \"", type, "\" is not supported here");
     }
@@ -129,7 +130,7 @@ struct Blocks {
       KVD_TRY(Value result, ToolMessage(fields, path));
       results.push_back(std::move(result));
     } else if (type == "image") {
-      return Fail(Code::kUnsupported, "image input is not supported");
+      return Fail(Code::kUnsupported, kNoImages);
     } else {
       return Fail(Code::kUnsupported, path, ".type: \"", type, "\" is not supported");
     }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "http/answer/chat_plan.h"
 #include "http/api/json_text.h"
 #include "http/serve/error_reply.h"
 
@@ -13,7 +14,7 @@ int StatusOf(const Error& error) {
     case Code::kExists: return 400;
     case Code::kPermission: return 403;
     case Code::kNotFound: return 404;
-    case Code::kUnsupported:
+    case Code::kUnsupported: return error.message == kNoImages ? 500 : 501;
     case Code::kNoTokenizer: return 501;
     case Code::kNoSpace:
     case Code::kBusy:

@@ -101,6 +101,7 @@ std::string LlamaForm::ProgressEvents(std::size_t index, const Answer& answer,
   const auto report = [&](std::uint64_t done, std::uint64_t total) {
     if (!own.progress.IsNews(done)) return;
     Dict part = PartOf(index, answer, {}, {}).dict();
+    if (fields_.has_timings) part.Set("timings", own.progress.PromptTimings(end, done));
     part.Set("prompt_progress", own.progress.PromptProgress(end, done, total));
     events += DataEvent(Value::Of(std::move(part)));
   };

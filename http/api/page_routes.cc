@@ -118,6 +118,24 @@ showModel();
 </html>
 )html";
 
+// What browsers ask for beside the page.
+struct Asset {
+  const char* path;
+  const char* content_type;
+  const char* body;
+};
+constexpr Asset kAssets[] = {
+    {"/manifest.webmanifest", "application/manifest+json",
+     R"({"name":"kvd","short_name":"kvd","start_url":"/","display":"standalone"})"},
+    {"/sw.js", "text/javascript; charset=utf-8", "// The page needs no service worker.\n"},
+    {"/_app/version.json", "application/json", "{\"version\":\"" KVD_VERSION "\"}"},
+};
+
+Await<void> SendAsset(const Asset& asset, Responder& responder) {
+  Reply reply{.body = asset.body, .content_type = asset.content_type};
+  co_await responder.Send(std::move(reply));
+}
+
 Await<void> SendPage(Responder& responder) {
   Reply reply{.body = kPage, .content_type = "text/html; charset=utf-8"};
   reply.headers = {
@@ -138,6 +156,13 @@ void AddPageRoutes(Gateway& gateway, Router& router) {
                 .access = RouteAccess::kPublic,
                 .handler = [](const Request&, const std::vector<std::string>&,
                               Responder& responder) { return SendPage(responder); }});
+  }
+  for (const Asset& asset : kAssets) {
+    router.Add({.method = "GET",
+                .pattern = asset.path,
+                .access = RouteAccess::kPublic,
+                .handler = [&asset](const Request&, const std::vector<std::string>&,
+                                    Responder& responder) { return SendAsset(asset, responder); }});
   }
 }
 

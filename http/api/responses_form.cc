@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "http/answer/chat_plan.h"
 #include "http/api/fields.h"
 
 namespace kvd::http {
@@ -51,7 +52,7 @@ class Messages {
       const Fields fields(part, at + ".");
       KVD_TRY(const std::string type, fields.String("type"));
       if (type == "input_image" || type == "image_url") {
-        return Fail(Code::kUnsupported, "image input is not supported");
+        return Fail(Code::kUnsupported, kNoImages);
       }
       if (type == "refusal") {
         KVD_TRY(const std::string refusal, fields.String("refusal"));
