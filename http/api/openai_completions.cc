@@ -20,12 +20,16 @@
 namespace kvd::http {
 namespace {
 
-Await<Status> SetEchoes(DaemonSession& session, const CompletionRequest& completion,
+// The text of a prompt as the client has written it, without BOS and its space.
+Await<Status> SetEchoes(Tenant& tenant, DaemonSession& session, const CompletionRequest& completion,
                         OpenAiTextForm& form) {
   const std::uint32_t count = completion.reply.count;
+  const TokenId bos = tenant.model().info().bos_token;
   for (std::size_t i = 0; i < completion.prompts.size(); ++i) {
-    const std::span<const TokenId> tokens(completion.prompts[i]);
-    KVD_CO_TRY(const std::string text, co_await session.Detokenize(tokens, std::uint16_t{0}));
+    std::span<const TokenId> tokens(completion.prompts[i]);
+    if (tokens.front() == bos) tokens = tokens.subspan(1);
+    const std::uint16_t flags = wire::kFlagSpecial;
+    KVD_CO_TRY(const std::string text, co_await session.Detokenize(tokens, flags));
     for (std::uint32_t j = 0; j < count; ++j) form.SetEcho(i * count + j, text);
   }
   co_return Status();
@@ -44,7 +48,7 @@ Await<Status> Complete(RouteCall call) {
   }
   const std::size_t answer_count = completion.prompts.size() * completion.reply.count;
   OpenAiTextForm form(tenant->model(), completion.reply, call.request, session, answer_count);
-  if (has_echo) KVD_CO_CHECK_OK(co_await SetEchoes(*session, completion, form));
+  if (has_echo) KVD_CO_CHECK_OK(co_await SetEchoes(*tenant, *session, completion, form));
   AnswerGroup<Answer> group(tenant->loop(), StartsOf(*tenant, completion), completion.reply.count);
   co_await SendAnswers(group, form, completion.reply, call.responder);
   co_return Status();

@@ -18,12 +18,12 @@ const Value& MemberOf(const Value& object, std::string_view name) {
   return member == nullptr ? kMissing : *member;
 }
 
-Value LogprobsOf(const std::vector<Value>& probs) {
+// `offset`: the code points of the text in front of the tokens, which is moved behind them.
+Value LogprobsOf(const std::vector<Value>& probs, std::int64_t& offset) {
   std::vector<Value> tokens;
   std::vector<Value> numbers;
   std::vector<Value> tops;
   std::vector<Value> offsets;
-  std::int64_t offset = 0;
   for (const Value& prob : probs) {
     const Value& token = MemberOf(prob, "token");
     tokens.push_back(token);
@@ -58,11 +58,17 @@ OpenAiTextForm::OpenAiTextForm(const Model& model, const ReplyFields& fields,
       probs_(std::move(session), fields.has_sampled_probs),
       choices_(answer_count) {}
 
+void OpenAiTextForm::SetEcho(std::size_t index, std::string text) {
+  const Value echo = TextValue(text);
+  choices_[index].offset = static_cast<std::int64_t>(echo.text().code_points);
+  choices_[index].text = std::move(text);
+}
+
 Value OpenAiTextForm::ChoiceOf(std::size_t index, const char* finish_reason) {
   Choice& own = choices_[index];
   Object choice;
   choice.Set("text", std::exchange(own.text, {})).Set("index", CountValue(index));
-  choice.Set("logprobs", own.probs.empty() ? Value::None() : LogprobsOf(own.probs));
+  choice.Set("logprobs", own.probs.empty() ? Value::None() : LogprobsOf(own.probs, own.offset));
   own.probs.clear();
   choice.Set("finish_reason", finish_reason == nullptr ? Value::None() : TextValue(finish_reason));
   return choice.Take();

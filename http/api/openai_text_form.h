@@ -25,7 +25,7 @@ class OpenAiTextForm {
                  std::shared_ptr<DaemonSession> session, std::size_t answer_count);
 
   // The text that stands before the answer (echo).
-  void SetEcho(std::size_t index, std::string text) { choices_[index].text = std::move(text); }
+  void SetEcho(std::size_t index, std::string text);
 
   // See api/answer_stream.h.
   Await<Result<std::string>> Take(std::size_t index, const Answer& answer, AnswerPiece piece);
@@ -38,6 +38,7 @@ class OpenAiTextForm {
     AnswerProgress progress;
     std::string text;          // with a stream: of the echo, until it is sent
     std::vector<Value> probs;  // with a stream: not yet sent
+    std::int64_t offset = 0;   // code points of the text in front of the tokens of `probs`
     Value whole;               // when the answer has ended
   };
 
