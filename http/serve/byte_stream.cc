@@ -25,7 +25,7 @@ constexpr auto kStreamTuple = asio::as_tuple(asio::use_awaitable);
 StreamSocket SocketOf(Loop& loop, int family, UniqueFd descriptor) {
   StreamSocket socket(loop);
   boost::system::error_code error;
-  socket.assign(asio::generic::stream_protocol(family, 0), descriptor.get(), error);
+  (void)socket.assign(asio::generic::stream_protocol(family, 0), descriptor.get(), error);
   if (!error) (void)descriptor.release();
   return socket;
 }
@@ -54,7 +54,7 @@ Await<std::optional<std::size_t>> WriteTo(Stream& stream, std::string_view bytes
 
 void CloseSocket(StreamSocket& socket) {
   boost::system::error_code ignored;
-  socket.close(ignored);
+  (void)socket.close(ignored);
 }
 
 bool SocketHasHungUp(StreamSocket& socket) {
@@ -77,7 +77,7 @@ class PlainStream final : public ByteStream {
   void CancelRead() override { read_cancel_.emit(asio::cancellation_type::terminal); }
   Await<void> ShutDown() override {
     boost::system::error_code ignored;
-    socket_.shutdown(asio::socket_base::shutdown_send, ignored);
+    (void)socket_.shutdown(asio::socket_base::shutdown_send, ignored);
     co_return;
   }
   bool is_readable_after_shutdown() const override { return true; }

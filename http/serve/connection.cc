@@ -2,8 +2,8 @@
 // the reader.
 //
 // Only the server coroutine writes, except for "100 Continue", which the reader writes while no
-// request is ahead. Only the reader reads. Both wait for each other by Signals and check the states anew
-// after each wait.
+// request is ahead. Only the reader reads. Both wait for each other by Signals and check the states
+// anew after each wait.
 #include "http/serve/connection.h"
 
 #include <boost/asio/co_spawn.hpp>

@@ -90,7 +90,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Await<bool> WaitUntilAhead(std::size_t request_count, bool with_answer);
   std::size_t RequestsAhead(bool with_answer) const;
   void Enqueue(bool keeps_connection);
-  void EnqueueError(RequestError error);
+  void EnqueueError(const RequestError& error);
   std::string_view unparsed() const { return std::string_view(buffer_).substr(parsed_bytes_); }
 
   void SetReadDeadline();

@@ -73,7 +73,7 @@ Await<void> Connection::ParseBuffer() {
     }
     const bool had_head = parser_->is_header_done();
     std::expected<std::size_t, RequestError> taken = parser_->Put(unparsed());
-    if (!taken) co_return EnqueueError(std::move(taken.error()));
+    if (!taken) co_return EnqueueError(taken.error());
     parsed_bytes_ += *taken;
     const bool has_new_head = parser_->is_header_done() && !had_head;
     if (has_new_head) {
@@ -171,7 +171,7 @@ void Connection::Enqueue(bool keeps_connection) {
   arrived_.Notify();
 }
 
-void Connection::EnqueueError(RequestError error) {
+void Connection::EnqueueError(const RequestError& error) {
   if (!next_) {
     next_.emplace(Incoming{.request = {}, .body_share = BodyShare(site_)});
     next_->is_head = parser_->request().method == "HEAD";
@@ -185,17 +185,17 @@ void Connection::SetReadDeadline() {
   const ServeLimits& limits = site_->limits;
   const TimePoint now = std::chrono::steady_clock::now();
   if (is_broken_ || is_lingering_) return;
-  if (takes_no_more_ || is_waiting_) {
+  const bool reads_request = parser_ && !takes_no_more_ && !is_waiting_;
+  const bool is_idle = !parser_ && !takes_no_more_ && !is_answering_ && queue_.empty();
+  if (is_idle) {
+    read_deadline_.Set(now + limits.idle_time);
+  } else if (!reads_request) {
     read_deadline_.Clear();
-  } else if (parser_ && !parser_->is_header_done()) {
+  } else if (!parser_->is_header_done()) {
     read_deadline_.Set(began_at_ + limits.header_time);
-  } else if (parser_) {
+  } else {
     const std::chrono::seconds further(parser_->body_bytes() / limits.body_bytes_per_second_min);
     read_deadline_.Set(began_at_ + limits.body_time + further);
-  } else if (is_answering_ || !queue_.empty()) {
-    read_deadline_.Clear();
-  } else {
-    read_deadline_.Set(now + limits.idle_time);
   }
 }
 

@@ -88,23 +88,25 @@ struct Listener::Accepting {
         table(std::move(a_table)),
         tls(std::move(a_tls)),
         socket(std::move(a_socket)),
-        watched(loop, socket.get()),
+        watched(loop, socket->get()),
         pause(loop) {}
-  ~Accepting() { (void)watched.release(); }
+  ~Accepting() { Stop(); }
+
+  // Closes the listening socket, which removes a unix socket's file.
+  void Stop();
 
   // Accepts connections that wait. Returns false if the process lacks descriptors or memory.
   bool AcceptSome();
-  void Admit(UniqueFd client, const sockaddr_storage& peer);
+  bool Admit(UniqueFd client, const sockaddr_storage& peer);
 
   Loop& loop;
   std::shared_ptr<Site> site;
   std::shared_ptr<ConnectionTable> table;
   std::shared_ptr<asio::ssl::context> tls;  // null: none
-  ListeningSocket socket;
-  asio::posix::stream_descriptor watched;  // the descriptor of `socket`, which owns it
+  std::optional<ListeningSocket> socket;    // none: stopped
+  asio::posix::stream_descriptor watched;   // the descriptor of `socket`, which owns it
   asio::steady_timer pause;
   std::shared_ptr<std::size_t> refused_count = std::make_shared<std::size_t>(0);
-  bool is_stopped = false;
 };
 
 Result<std::unique_ptr<Listener>> Listener::Create(Loop& loop, const ListenOptions& options,
@@ -131,42 +133,52 @@ Listener::Listener(Loop& loop, const ListenOptions& options, const Router& route
           std::move(socket), std::move(tls))) {}
 
 Listener::~Listener() {
-  if (accepting_) accepting_->is_stopped = true;
+  if (accepting_) accepting_->Stop();
 }
 
 void Listener::Start() { asio::co_spawn(loop_, AcceptConnections(accepting_), asio::detached); }
 
 Await<void> Listener::AcceptConnections(std::shared_ptr<Accepting> accepting) {
-  while (!accepting->is_stopped) {
+  bool has_resources = true;
+  while (accepting->socket) {
     try {
+      if (!has_resources) {
+        // The connection that waits would wake this coroutine again at once.
+        accepting->pause.expires_after(accepting->site->limits.accept_pause);
+        co_await accepting->pause.async_wait(kAcceptTuple);
+      }
       const auto [error] = co_await accepting->watched.async_wait(
           asio::posix::stream_descriptor::wait_read, kAcceptTuple);
-      if (error || accepting->is_stopped) co_return;
-      if (accepting->AcceptSome()) continue;
-      // The connection that waits would wake this coroutine again at once.
-      accepting->pause.expires_after(accepting->site->limits.accept_pause);
-      co_await accepting->pause.async_wait(kAcceptTuple);
+      if (error || !accepting->socket) co_return;
+      has_resources = accepting->AcceptSome();
     } catch (...) {
-      // Out of memory: the server tries again.
+      has_resources = false;
     }
   }
+}
+
+void Listener::Accepting::Stop() {
+  if (!socket) return;
+  (void)watched.release();  // cancels the wait; the socket closes the descriptor
+  pause.cancel();
+  socket.reset();
 }
 
 bool Listener::Accepting::AcceptSome() {
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
     sockaddr_storage peer{};
     socklen_t peer_bytes = sizeof peer;
-    UniqueFd client(::accept4(socket.get(), reinterpret_cast<sockaddr*>(&peer), &peer_bytes,
+    UniqueFd client(::accept4(socket->get(), reinterpret_cast<sockaddr*>(&peer), &peer_bytes,
                               SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!client) {
       return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
     }
-    Admit(std::move(client), peer);
+    if (!Admit(std::move(client), peer)) return false;
   }
   return true;
 }
 
-void Listener::Accepting::Admit(UniqueFd client, const sockaddr_storage& peer) {
+bool Listener::Accepting::Admit(UniqueFd client, const sockaddr_storage& peer) {
   const int family = peer.ss_family == AF_UNSPEC ? AF_UNIX : peer.ss_family;
   if (family != AF_UNIX) SetTcpOptions(client.get());
   try {
@@ -174,30 +186,26 @@ void Listener::Accepting::Admit(UniqueFd client, const sockaddr_storage& peer) {
     std::string refusal = table->RefusalOf(peer_key);
     if (!refusal.empty()) {
       // Through TLS a reply would need a handshake, which costs more than a request.
-      if (tls || *refused_count >= site->limits.refused_count_max) return;
+      if (tls || *refused_count >= site->limits.refused_count_max) return true;
       asio::co_spawn(loop,
                      Refuse(loop, MakePlainStream(loop, family, std::move(client)),
                             std::move(refusal), site->limits.linger_time, refused_count),
                      asio::detached);
-      return;
+      return true;
     }
     ConnectionPlace place = table->Enter(std::move(peer_key));
     std::unique_ptr<ByteStream> stream = tls ? MakeTlsStream(loop, family, std::move(client), tls)
                                              : MakePlainStream(loop, family, std::move(client));
     std::make_shared<Connection>(loop, site, std::move(stream), std::move(place))->Start();
+    return true;
   } catch (...) {
-    // Out of memory: the client is closed, the server remains.
+    return false;  // out of memory; the client is closed
   }
 }
 
 Await<void> Listener::Stop(std::chrono::steady_clock::duration grace) {
-  if (accepting_) {
-    accepting_->is_stopped = true;
-    boost::system::error_code ignored;
-    accepting_->watched.cancel(ignored);
-    accepting_->pause.cancel();
-    accepting_.reset();
-  }
+  if (accepting_) accepting_->Stop();
+  accepting_.reset();
   table_->ForEach([](Connection& connection) { connection.CloseSoon(); });
   const auto end = std::chrono::steady_clock::now() + grace;
   while (table_->connection_count() > 0) {

@@ -40,12 +40,12 @@ Result<std::unique_ptr<ssl::context>> MakeTlsContext(const TlsFiles& files) {
     auto context = std::make_unique<ssl::context>(ssl::context::tls_server);
     boost::system::error_code error;
     // Without a callback OpenSSL would ask the terminal for the password of an encrypted key.
-    context->set_password_callback(
+    (void)context->set_password_callback(
         [](std::size_t, ssl::context::password_purpose) { return std::string(); }, error);
     if (error) return FailTls("TLS key", files.key, error);
-    context->use_certificate_chain_file(files.certificate, error);
+    (void)context->use_certificate_chain_file(files.certificate, error);
     if (error) return FailTls("TLS certificate", files.certificate, error);
-    context->use_private_key_file(files.key, ssl::context::pem, error);
+    (void)context->use_private_key_file(files.key, ssl::context::pem, error);
     if (error) return FailTls("TLS key", files.key, error);
     SSL_CTX* const handle = context->native_handle();
     SSL_CTX_set_min_proto_version(handle, TLS1_2_VERSION);
