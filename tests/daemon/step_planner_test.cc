@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <numeric>
 
@@ -142,6 +143,60 @@ TEST(StepPlannerTest, DecodeRowsOfTwoUsersTakeTurnsWhateverTheNumberOfTheirSessi
   }
   EXPECT_EQ(served[OwnerId{1}], 20u);
   EXPECT_EQ(served[OwnerId{2}], 20u);
+}
+
+// Returns the tokens that each of two users is served in `steps` steps. `rows`: the number of decode
+// rows that each user wants in each step.
+std::array<std::size_t, 2> ServedOf(std::array<std::size_t, 2> rows,
+                                    std::array<std::uint32_t, 2> weights, std::size_t step_tokens,
+                                    int steps) {
+  StepPlanner planner(step_tokens);
+  std::vector<StepCandidate> candidates;
+  for (const std::size_t user : {0u, 1u}) {
+    candidates.insert(candidates.end(), rows[user],
+                      {.session = static_cast<SessionId>(user + 1),
+                       .wanted_tokens = 1,
+                       .owner = OwnerId{user + 1},
+                       .weight = weights[user]});
+  }
+  std::array<std::size_t, 2> served{};
+  for (int step = 0; step < steps; ++step) {
+    for (const StepShare& share : planner.Plan(candidates, step_tokens)) {
+      served[share.candidate < rows[0] ? 0 : 1] += share.tokens;
+      planner.AddServed(candidates[share.candidate], share.tokens);
+    }
+  }
+  return served;
+}
+
+TEST(StepPlannerTest, SixtyFourDecodeRowsGetAsManyTokensAsOnesThatFillHalfAStep) {
+  constexpr int kSteps = 200;
+  for (const std::size_t step_tokens : {1u, 2u, 3u, 7u, 8u, 16u, 48u, 64u}) {
+    // A user with half of the rows of a step or more waits for more, as the one with 64 rows does.
+    for (const std::size_t rows : {(step_tokens + 1) / 2, std::size_t{40}}) {
+      const auto served = ServedOf({64, rows}, {1, 1}, step_tokens, kSteps);
+      EXPECT_EQ(served[0] + served[1], step_tokens * kSteps) << "the steps are full";
+      EXPECT_NEAR(static_cast<double>(served[0]) / static_cast<double>(served[1]), 1.0, 0.1)
+          << step_tokens << " tokens in a step, " << rows << " rows beside 64";
+    }
+  }
+}
+
+TEST(StepPlannerTest, ASingleDecodeRowBesideSixtyFourIsInEachStep) {
+  constexpr int kSteps = 200;
+  for (const std::size_t step_tokens : {2u, 8u, 16u, 64u}) {
+    const auto served = ServedOf({64, 1}, {1, 1}, step_tokens, kSteps);
+    // One token in each step is the most that a sequence can decode. The others share the rest.
+    EXPECT_EQ(served[1], kSteps) << step_tokens;
+    EXPECT_EQ(served[0], (step_tokens - 1) * kSteps) << step_tokens;
+  }
+}
+
+TEST(StepPlannerTest, DecodeRowsBeyondAStepsRoomAreDividedByWeights) {
+  for (const std::size_t step_tokens : {8u, 32u}) {
+    const auto served = ServedOf({64, 64}, {1, 3}, step_tokens, 200);
+    EXPECT_NEAR(static_cast<double>(served[1]) / static_cast<double>(served[0]), 3.0, 0.3);
+  }
 }
 
 TEST(StepPlannerTest, PromptsThatOthersWaitForGoFirstAmongThoseOfTheirUser) {

@@ -200,6 +200,51 @@ TEST_F(GrammarTest, AnAnswerContinuesAfterEveryTokenInForksAndAfterAKill) {
   }
 }
 
+TEST_F(GrammarTest, ADaemonThatIsKilledInTheMiddleOfAnAnswerCompletesIt) {
+  const Answer right = Generate(Create(), Params(300, kListing));
+  ASSERT_EQ(right.code, KVD_OK) << right.error;
+  for (std::size_t tokens = 1; tokens < right.tokens.size(); tokens += 9) {
+    const kvd_generate_params params = Params(300, kListing);
+    kvd_request request = 0;
+    ASSERT_EQ(kvd_generate_submit(client_, Create(), &params, &request), KVD_OK)
+        << kvd_error_message();
+    std::vector<kvd_token> received;
+    kvd_generate_result result{};
+    for (bool is_killed = false;;) {
+      kvd_piece piece;
+      ASSERT_EQ(kvd_generate_next(client_, request, 60'000, &piece, &result), KVD_OK)
+          << kvd_error_message();
+      if (piece.kind == KVD_PIECE_END) break;
+      received.insert(received.end(), piece.tokens, piece.tokens + piece.token_count);
+      if (is_killed || received.size() < tokens) continue;
+      daemon_->Kill();
+      ASSERT_TRUE(daemon_->StartAgain());
+      is_killed = true;
+    }
+    EXPECT_EQ(received, right.tokens) << "killed after " << tokens;
+    EXPECT_EQ(result.finish, right.result.finish);
+  }
+}
+
+TEST_F(GrammarTest, ALazyGrammarBeginsAtItsTrigger) {
+  const kvd_grammar_trigger trigger = {"e", 0};
+  std::size_t with_text_before = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    kvd_generate_params params = Params(400, "root ::= \"e<call>\" [0-9]{3} \"</call>\"");
+    params.seed = seed;
+    params.grammar_triggers = &trigger;
+    params.grammar_trigger_count = 1;
+    const Answer answer = Generate(Create(), params);
+    ASSERT_EQ(answer.code, KVD_OK) << answer.error;
+    const std::size_t begin = answer.text.find('e');
+    if (begin == std::string::npos) continue;  // an end token came before the trigger
+    EXPECT_THAT(answer.text.substr(begin), MatchesRegex("e<call>[0-9]{3}</call>"));
+    EXPECT_EQ(answer.result.finish, unsigned{KVD_FINISH_END});
+    with_text_before += begin > 0 ? 1 : 0;
+  }
+  EXPECT_GT(with_text_before, 5u);
+}
+
 TEST_F(GrammarTest, AnotherGrammarIsRefused) {
   const kvd_sequence sequence = Create();
   ASSERT_EQ(Generate(sequence, Params(8, kListing)).code, KVD_OK);

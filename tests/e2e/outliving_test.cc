@@ -63,6 +63,7 @@ struct Question {
   std::int32_t predict_max = 60;
   std::size_t prompt_tokens = 5;
   std::int32_t mirostat = 0;
+  std::vector<wire::TriggerView> triggers{};
 };
 
 const Question kQuestions[] = {
@@ -75,6 +76,10 @@ const Question kQuestions[] = {
      .grammar = "root ::= ([a-c]{3} \", \"){9} \"END\" [a-c]*",
      .stops = {", E", ", zz"}},
     {.name = "with log-probabilities", .logprob_count = 3, .flags = wire::kIgnoreEos},
+    {.name = "with a lazy grammar",
+     .grammar = "root ::= \"e\" (\" - \" [a-z]{3,9} \", \" [0-9]{1,3}){9}",
+     .predict_max = 150,
+     .triggers = {{.token = kNoToken, .text = "e"}}},
     {.name = "with a sampler that adapts", .flags = wire::kIgnoreEos, .mirostat = 2},
 };
 
@@ -99,7 +104,8 @@ GenerateOptions OptionsOf(const Question& question, std::span<const TokenId> pro
           .wants_progress = true,
           .shares_prefix = false,
           .stops = question.stops,
-          .grammar = question.grammar};
+          .grammar = question.grammar,
+          .triggers = question.triggers};
 }
 
 // Takes pieces until the answer has `tokens_max` tokens or has ended.

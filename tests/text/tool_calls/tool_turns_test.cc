@@ -15,6 +15,9 @@
 #include <map>
 #include <optional>
 
+#include "engine/model/gguf_file.h"
+#include "engine/vocabulary/read_vocabulary.h"
+#include "engine/vocabulary/vocabulary.h"
 #include "tests/text/tool_calls/answer_cases.h"
 #include "tests/text/tool_calls/call_texts.h"
 #include "text/chat/chat_formatter.h"
@@ -150,7 +153,30 @@ struct Turn {
   std::string answer;      // the model's, from the first difference on
   std::string rendered;    // the template's, from the first difference on
   std::size_t common = 0;  // bytes of the answer that the template renders again
+  std::size_t tokens_lost =
+      0;  // of the prompt and the answer, behind the tokens of the next prompt
 };
+
+// The vocabulary of byte pairs of the tests, in which most markers are several tokens.
+const Vocabulary& TestVocabulary() {
+  static const std::unique_ptr<Vocabulary> vocabulary = [] {
+    auto file = GgufFile::Open("tests/data/vocabulary/byte-pair.gguf");
+    auto data = file ? ReadVocabulary(*file) : std::unexpected(file.error());
+    auto made = data ? Vocabulary::Create(std::move(*data)) : std::unexpected(data.error());
+    EXPECT_TRUE(made) << made.error().message;
+    return std::move(*made);
+  }();
+  return *vocabulary;
+}
+
+// The number of tokens of `written` that the tokens of `next` do not begin with.
+std::size_t TokensLost(const std::string& written, const std::string& next) {
+  const auto before = TestVocabulary().Tokenize(written, {});
+  const auto after = TestVocabulary().Tokenize(next, {});
+  EXPECT_TRUE(before && after);
+  const auto differs = std::ranges::mismatch(*before, *after);
+  return static_cast<std::size_t>(before->end() - differs.in1);
+}
 
 class ToolTurns {
  public:
@@ -196,8 +222,10 @@ class ToolTurns {
     const std::string written = *prompt + answer;
     const auto differs = std::ranges::mismatch(written, *next);
     const auto common = static_cast<std::size_t>(differs.in1 - written.begin());
-    return Turn{written.substr(common), next->substr(std::min(common, next->size()), 40),
-                std::max(common, prompt->size()) - prompt->size()};
+    return Turn{.answer = written.substr(common),
+                .rendered = next->substr(std::min(common, next->size()), 40),
+                .common = std::max(common, prompt->size()) - prompt->size(),
+                .tokens_lost = TokensLost(written, *next)};
   }
 
   bool AlwaysThinks() const {
@@ -320,6 +348,12 @@ TEST(ToolTurnsTest, PublishedTemplatesRenderTheAnswerThatWasParsed) {
   }
   std::size_t same = 0;
   std::size_t different = 0;
+  struct Lost {
+    std::size_t answers = 0;
+    std::size_t tokens = 0;
+    std::size_t tokens_max = 0;
+  };
+  std::map<std::string, Lost> lost;  // by the format's name
   for (const auto& [name, program] : programs) {
     const ToolTurns turns(name, program);
     if (turns.format() == ToolFormat::kJson) continue;
@@ -332,15 +366,24 @@ TEST(ToolTurnsTest, PublishedTemplatesRenderTheAnswerThatWasParsed) {
       if (turn && turn->answer.empty()) got.clear();
       ++(got.empty() ? same : different);
       if (!got.empty()) {
-        std::printf("%-46s %-22s after %zu bytes: %s\n", name.c_str(),
-                    std::string(answer.name).c_str(), turn ? turn->common : 0,
+        const std::size_t tokens = turn ? turn->tokens_lost : 0;
+        std::printf("%-46s %-22s after %zu bytes, %zu tokens lost: %s\n", name.c_str(),
+                    std::string(answer.name).c_str(), turn ? turn->common : 0, tokens,
                     QuotedJson(got).c_str());
+        Lost& of_format = lost[std::string(NameOf(turns.format()))];
+        of_format.answers += turn ? 1 : 0;
+        of_format.tokens += tokens;
+        of_format.tokens_max = std::max(of_format.tokens_max, tokens);
       }
       const std::string_view expected = ExpectedDifference(name, answer.name);
       EXPECT_TRUE(expected.empty() ? got.empty() : got.starts_with(expected)) << got;
     }
   }
   std::printf("%zu answers are rendered as they were written, %zu differently\n", same, different);
+  for (const auto& [format, of_format] : lost) {
+    std::printf("%-12s %zu answers lose %zu tokens, at most %zu\n", format.c_str(),
+                of_format.answers, of_format.tokens, of_format.tokens_max);
+  }
   EXPECT_EQ(different, std::size(kDifferences));
 }
 
