@@ -1,8 +1,8 @@
 // Starts other programs: the daemon, and kvd's commands that print something.
 //
 // A child has none of the parent's descriptors but those that are passed to it, an empty standard
-// input, no blocked signals, and a process group of its own, so that Ctrl-C in the parent's terminal
-// does not reach it.
+// input, no blocked signals, and a process group of its own, so that Ctrl-C in the parent's
+// terminal does not reach it.
 #pragma once
 
 #include <sys/types.h>

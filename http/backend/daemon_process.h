@@ -3,12 +3,12 @@
 //
 // Several kvd-http may use one daemon. Beside the daemon's socket are two files:
 //
-//   NAME.starting  locked (exclusively) while a kvd-http looks for the daemon and starts or stops it
+//   NAME.starting  locked (exclusively) while a kvd-http finds, starts or stops the daemon
 //   NAME.gateways  locked (shared) by each kvd-http that uses the daemon
 //
 // At its orderly end a kvd-http stops the daemon only if no other one holds NAME.gateways; the last
-// one stops it. The kernel releases the locks of a process that is killed, so the daemon of a killed
-// kvd-http waits for the next one, which finds it by its name.
+// one stops it. The kernel releases the locks of a process that is killed, so the daemon of a
+// killed kvd-http waits for the next one, which finds it by its name.
 //
 // The functions block and are for a worker thread, but for Exited, which is for the loop. A
 // DaemonProcess does not stop its daemon when it is destroyed.

@@ -19,8 +19,8 @@ namespace kvd::http {
 class GatewayDirectory {
  public:
   // `path`: the directory (--state-dir), created with its parents if it is missing; empty: the
-  // default one of `name`. Errors: kBusy (another kvd-http uses `path`), kPermission (another owner,
-  // or a mode that lets others in), kIo, kNoSpace.
+  // default one of `name`. Errors: kBusy (another kvd-http uses `path`), kPermission (another
+  // owner, or a mode that lets others in), kIo, kNoSpace.
   static Result<GatewayDirectory> Open(const std::string& path, std::string_view name);
 
   const std::string& path() const { return path_; }
