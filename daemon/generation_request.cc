@@ -351,23 +351,39 @@ void GenerationRequest::BeginRun(TokenId token) {
   if (!finish_ && !cancelling_) AddForced();
 }
 
-// Log-probabilities belong to drawn tokens, and a stop text ends the answer at the token that
-// completes it, so with either of them every token is drawn. llama.cpp draws every token.
+// Log-probabilities belong to drawn tokens, so with them every token is drawn. llama.cpp draws every
+// token. A stop text ends the answer at the token that completes it: that token and those after it
+// are not forced but drawn.
 void GenerationRequest::AddForced() {
   if (!grammar_) return;
-  const bool draws_all =
-      params_.logprob_count > 0 || params_.stop_count > 0 || sampler_.options().llama_draws;
+  const bool draws_all = params_.logprob_count > 0 || sampler_.options().llama_draws;
   std::size_t tokens_max = draws_all ? 0 : AnswerGrammar::kForcedTokensMax;
   if (params_.predict_max > 0) {
     tokens_max = std::min<std::size_t>(
         tokens_max, static_cast<std::uint32_t>(params_.predict_max) - predicted_);
   }
-  for (const TokenId token : grammar_->ForcedTokens(tokens_max)) {
+  const std::vector<TokenId> forced = grammar_->ForcedTokens(tokens_max);
+  const std::size_t before_stop =
+      params_.stop_count == 0 || forced.empty() ? forced.size() : TokensBeforeStop(forced);
+  for (const TokenId token : std::span(forced).first(before_stop)) {
     // A token that the grammar forces is in its language.
     if (!grammar_->Accept(token)) break;
     run_.push_back(token);
   }
   if (grammar_->has_begun()) state_.grammars->PrepareMask(grammar_->matcher());
+}
+
+std::size_t GenerationRequest::TokensBeforeStop(std::span<const TokenId> tokens) const {
+  StreamingDetokenizer detokenizer = detokenizer_;
+  StopMatcher stops = stops_;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const Result<std::string> text =
+        vocabulary_.Contains(tokens[i]) ? detokenizer.Push(tokens[i]) : std::string();
+    if (!text) return i;
+    (void)stops.Feed(*text);
+    if (stops.matched()) return i;
+  }
+  return tokens.size();
 }
 
 Status GenerationRequest::TakeForced(std::size_t begin) {

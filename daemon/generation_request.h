@@ -180,6 +180,8 @@ class GenerationRequest final : public AppendingRequest {
   // Makes the token the run's first one, and adds the tokens that the grammar forces after it.
   void BeginRun(TokenId token);
   void AddForced();
+  // Returns how many of the tokens come before the one that completes a stop text.
+  std::size_t TokensBeforeStop(std::span<const TokenId> tokens) const;
   // Takes the run's committed tokens from `begin` on, which the client has not seen yet.
   Status TakeForced(std::size_t begin);
   void StreamUnseen();

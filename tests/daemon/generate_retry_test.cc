@@ -115,13 +115,19 @@ TEST_P(GenerateRetryTest, GrammarsGoOnToo) {
   EXPECT_GT(whole.tokens_in_piece_max, 8u);
 }
 
-TEST_P(GenerateRetryTest, GrammarsWithLogProbabilitiesOrStopsDrawEveryToken) {
-  ExpectTheSameFromEveryRound({.predict_max = 9, .logprob_count = 1, .grammar = kForcing});
-  ExpectTheSameFromEveryRound({.predict_max = 9, .stops = {"gh"}, .grammar = kForcing});
-  const Generated whole =
-      Run({.predict_max = 9, .stops = {"gh"}, .grammar = kForcing}, std::nullopt, 0);
-  EXPECT_EQ(whole.tokens_in_piece_max, 1u);
+TEST_P(GenerateRetryTest, GrammarsWithLogProbabilitiesDrawEveryToken) {
+  const Wish wish{.predict_max = 9, .logprob_count = 1, .grammar = kForcing};
+  ExpectTheSameFromEveryRound(wish);
+  EXPECT_EQ(Run(wish, std::nullopt, 0).tokens_in_piece_max, 1u);
+}
+
+TEST_P(GenerateRetryTest, AStopTextWithinForcedTextEndsTheAnswer) {
+  const Wish wish{.predict_max = 9, .stops = {"gh"}, .grammar = kForcing};
+  ExpectTheSameFromEveryRound(wish);
+  const Generated whole = Run(wish, std::nullopt, 0);
   EXPECT_EQ(whole.text.size(), 3u);
+  EXPECT_EQ(whole.tokens.size(), 5u) << "the last token completes the stop text";
+  EXPECT_GT(whole.tokens_in_piece_max, 1u) << "tokens before it are forced";
   EXPECT_EQ(whole.result->finish, wire::kFinishStop);
 }
 

@@ -226,6 +226,50 @@ TEST_F(GrammarTest, ADaemonThatIsKilledInTheMiddleOfAnAnswerCompletesIt) {
   }
 }
 
+TEST_F(GrammarTest, ForcedTextIsSearchedForStopTexts) {
+  const Answer whole = Generate(Create(), Params(300, kListing));
+  ASSERT_EQ(whole.code, KVD_OK) << whole.error;
+  ASSERT_GT(whole.tokens_in_piece_max, 2u);
+  // Texts that do not occur change nothing: forced text still arrives in few pieces.
+  kvd_generate_params params = Params(300, kListing);
+  const char* absent[] = {"number: x", "The end"};
+  params.stops = absent;
+  params.stop_count = 2;
+  const Answer same = Generate(Create(), params);
+  ASSERT_EQ(same.code, KVD_OK) << same.error;
+  EXPECT_EQ(same.tokens, whole.tokens);
+  EXPECT_EQ(same.text, whole.text);
+  EXPECT_GT(same.tokens_in_piece_max, 2u) << "nothing was forced";
+  // Each text ends the answer where it is complete, within forced text and after it.
+  for (const std::string stop : {"list:", "- name", "name: ", ", number", ": ", "r: ", "\n- ",
+                                 "the end of", "number: 1", "list."}) {
+    SCOPED_TRACE(stop);
+    const std::size_t begin = whole.text.find(stop);
+    const char* stops[] = {stop.c_str()};
+    params.stops = stops;
+    params.stop_count = 1;
+    const kvd_sequence sequence = Create();
+    const Answer answer = Generate(sequence, params);
+    ASSERT_EQ(answer.code, KVD_OK) << answer.error;
+    EXPECT_EQ(answer.text, whole.text.substr(0, begin));
+    if (begin == std::string::npos) continue;
+    EXPECT_EQ(answer.result.finish, unsigned{KVD_FINISH_STOP});
+    // The last token completes the stop text.
+    EXPECT_EQ(Cells(sequence), 5 + answer.tokens.size());
+    ASSERT_LE(answer.tokens.size(), whole.tokens.size());
+    std::string covered;
+    for (const kvd_token token : answer.tokens) {
+      EXPECT_EQ(covered.find(stop), std::string::npos) << "tokens after the stop text";
+      char* text = nullptr;
+      std::size_t bytes = 0;
+      ASSERT_EQ(kvd_detokenize(client_, &token, 1, 0, &text, &bytes), KVD_OK);
+      covered.append(text, bytes);
+      kvd_free(text);
+    }
+    EXPECT_NE(covered.find(stop), std::string::npos);
+  }
+}
+
 TEST_F(GrammarTest, ALazyGrammarBeginsAtItsTrigger) {
   const kvd_grammar_trigger trigger = {"e", 0};
   std::size_t with_text_before = 0;

@@ -75,6 +75,11 @@ const Question kQuestions[] = {
     {.name = "with stop texts",
      .grammar = "root ::= ([a-c]{3} \", \"){9} \"END\" [a-c]*",
      .stops = {", E", ", zz"}},
+    {.name = "with a stop text in forced text",
+     .grammar =
+         "root ::= (\"- name: \" [a-z]{3,9} \", number: \" [0-9]{1,3} \"\\n\"){6} \"The end.\"",
+     .stops = {"The end", "number: x"},
+     .predict_max = 200},
     {.name = "with log-probabilities", .logprob_count = 3, .flags = wire::kIgnoreEos},
     {.name = "with a lazy grammar",
      .grammar = "root ::= \"e\" (\" - \" [a-z]{3,9} \", \" [0-9]{1,3}){9}",
