@@ -10,11 +10,27 @@ namespace kvd::http {
 
 Result<std::shared_ptr<DaemonSession>> Tenant::session() {
   if (session_ && !session_->is_failed()) return session_;
-  // The first session may be that of an earlier process, with the sequences of its slots.
-  if (std::exchange(has_opened_, true)) slots_.Reset();
   session_.reset();
   KVD_TRY(session_, open_());
+  const auto& token = session_->session().session_token;
+  const std::string_view bytes(reinterpret_cast<const char*>(token.data()), token.size());
+  slots_.Begin(SipHash24(11, 12, bytes) | 1);
   return session_;
+}
+
+Await<void> Tenant::RetainUnused(std::set<SequenceHandle> used) {
+  const auto opened = session();
+  if (!opened) co_return;
+  for (const Slot& slot : slots_.all()) used.insert(slot.sequence);
+  const auto listed = co_await (*opened)->List();
+  if (!listed) co_return;
+  for (const wire::SequenceEntry& entry : *listed) {
+    const auto handle = static_cast<SequenceHandle>(entry.handle);
+    const bool is_own = entry.session == (*opened)->session().session;
+    const bool is_shared =
+        (entry.flags & (layout::kSequencePublished | layout::kSequenceRetained)) != 0;
+    if (is_own && !is_shared && !used.contains(handle)) (*opened)->RetainLater(handle);
+  }
 }
 
 std::string Backend::SlotsPath(const std::string& tenant) const {

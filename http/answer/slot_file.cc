@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/text.h"
@@ -15,21 +16,32 @@ Result<SlotFile> SlotFile::Open(const std::string& path, std::uint32_t slot_coun
   if (path.empty()) return file;
   file.file_ = UniqueFd(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.file_) return FailErrno(path);
-  std::vector<std::uint64_t> stored(slot_count);
+  std::vector<std::uint64_t> stored(1 + std::size_t{slot_count});
   const ssize_t bytes =
       ::pread(file.file_.get(), stored.data(), stored.size() * sizeof(std::uint64_t), 0);
   if (bytes < 0) return FailErrno(path);
   stored.resize(static_cast<std::size_t>(bytes) / sizeof(std::uint64_t));
-  for (std::size_t i = 0; i < stored.size(); ++i) {
-    file.handles_[i] = static_cast<SequenceHandle>(stored[i]);
+  if (!stored.empty()) file.session_ = stored.front();
+  for (std::size_t i = 1; i < stored.size(); ++i) {
+    file.handles_[i - 1] = static_cast<SequenceHandle>(stored[i]);
   }
   return file;
+}
+
+void SlotFile::Begin(std::uint64_t session) {
+  session_ = session;
+  std::ranges::fill(handles_, SequenceHandle::kNone);
+  if (!file_) return;
+  // Cut first, so that no handle is ever behind the number of another session.
+  const bool is_written = ::ftruncate(file_.get(), 0) == 0 &&
+                          ::pwrite(file_.get(), &session, sizeof session, 0) == sizeof session;
+  if (!is_written) file_.reset();
 }
 
 void SlotFile::Put(std::uint32_t slot, SequenceHandle handle) {
   if (!file_ || handles_[slot] == handle) return;
   const auto number = static_cast<std::uint64_t>(handle);
-  const auto offset = static_cast<off_t>(slot * sizeof number);
+  const auto offset = static_cast<off_t>((1 + std::size_t{slot}) * sizeof number);
   if (::pwrite(file_.get(), &number, sizeof number, offset) == sizeof number) {
     handles_[slot] = handle;
   }

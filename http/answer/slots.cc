@@ -44,6 +44,15 @@ void Slots::Keep(SlotFile file) {
   }
 }
 
+void Slots::Begin(std::uint64_t session) {
+  if (file_.session() != session) {
+    Reset();
+    file_.Begin(session);
+    return;
+  }
+  for (Slot& slot : slots_) slot.are_tokens_unknown = slot.sequence != SequenceHandle::kNone;
+}
+
 Slot* Slots::Choose(const Waiter& waiter) {
   if (waiter.number) {
     Slot& slot = slots_[*waiter.number];
@@ -97,6 +106,8 @@ SlotLease& SlotLease::operator=(SlotLease&& other) noexcept {
 SlotLease::~SlotLease() {
   if (slot_ != nullptr) slots_->Release(*slot_);
 }
+
+void SlotLease::Note() const { slots_->file_.Put(slot_->number, slot_->sequence); }
 
 Await<SlotLease> SlotLease::Acquire(Slots& slots, std::optional<std::uint32_t> number,
                                     std::span<const TokenId> prompt) {

@@ -52,6 +52,9 @@ class Slots {
   // Takes the sequences that an earlier process has noted, and notes changes from now on. The
   // tokens of the sequences are unknown until a slot is used. REQUIRES: no slot was used yet.
   void Keep(SlotFile file);
+  // A session was opened: keeps the sequences if they are of this session, which was resumed, and
+  // forgets them otherwise. `session`: tells sessions apart; not 0.
+  void Begin(std::uint64_t session);
 
  private:
   friend class SlotLease;
@@ -89,6 +92,8 @@ class SlotLease {
 
   explicit operator bool() const { return slot_ != nullptr; }
   Slot& slot() const { return *slot_; }
+  // Notes the slot's sequence in the file, so that a process that is killed does not lose it.
+  void Note() const;
 
  private:
   SlotLease(Slots& slots, Slot& slot) : slots_(&slots), slot_(&slot) {}

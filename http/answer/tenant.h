@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/error.h"
@@ -13,6 +14,7 @@
 #include "http/answer/model.h"
 #include "http/answer/slots.h"
 #include "http/backend/daemon_session.h"
+#include "http/loop/await.h"
 #include "http/loop/workers.h"
 
 namespace kvd::http {
@@ -45,6 +47,9 @@ class Tenant {
 
   // The session, opened if there is none or if it has failed. Errors: those of Client::Connect.
   Result<std::shared_ptr<DaemonSession>> session();
+  // Retains the sequences of a killed process that no slot has, so that only the prefix cache uses
+  // them. `used`: sequences of answers that will be resumed. REQUIRES: no request was served yet.
+  Await<void> RetainUnused(std::set<SequenceHandle> used);
 
  private:
   Loop& loop_;
@@ -54,7 +59,6 @@ class Tenant {
   Workers& workers_;
   Open open_;
   std::shared_ptr<DaemonSession> session_;
-  bool has_opened_ = false;
   Slots slots_;
 };
 

@@ -99,6 +99,7 @@ TEST_F(SlotsTest, AFileKeepsTheSequencesOfSlots) {
     auto file = SlotFile::Open(path, 3);
     ASSERT_TRUE(file) << file.error().message;
     slots_.Keep(std::move(*file));
+    slots_.Begin(77);
     leases_.reserve(8);
     Ask(1, {1});
     leases_[0].slot().sequence = MakeHandle(5, 6);
@@ -108,13 +109,22 @@ TEST_F(SlotsTest, AFileKeepsTheSequencesOfSlots) {
   auto file = SlotFile::Open(path, 2);
   ASSERT_TRUE(file);
   again.Keep(std::move(*file));
+  again.Begin(77);
   EXPECT_EQ(again.at(1).sequence, MakeHandle(5, 6));
   EXPECT_TRUE(again.at(1).are_tokens_unknown);
   EXPECT_EQ(again.at(0).sequence, SequenceHandle::kNone);
   EXPECT_FALSE(again.at(0).are_tokens_unknown);
-  std::filesystem::resize_file(path, 3);  // less than one handle
+  // The handles of another session are other sequences.
+  again.Begin(78);
+  EXPECT_EQ(again.at(1).sequence, SequenceHandle::kNone);
+  EXPECT_FALSE(again.at(1).are_tokens_unknown);
+  const auto other = SlotFile::Open(path, 2);
+  EXPECT_EQ(other->session(), 78u);
+  EXPECT_EQ(other->handles()[1], SequenceHandle::kNone);
+  std::filesystem::resize_file(path, 3);  // less than one number
   const auto cut = SlotFile::Open(path, 2);
   ASSERT_TRUE(cut);
+  EXPECT_EQ(cut->session(), 0u);
   EXPECT_EQ(cut->handles()[1], SequenceHandle::kNone);
   std::filesystem::remove(path);
 }
