@@ -1,8 +1,10 @@
 // Chat formats that a user selects by name ("kvctl run --chat --chat-template gemma"), and ChatML,
 // which a model without a template uses.
 //
-// Each format is a Jinja program of this project for the roles "system", "user" and "assistant".
-// The names are llama.cpp's where llama.cpp has the format. The functions are pure.
+// Each format is a Jinja program of this project. The names are those of llama.cpp, whose texts the
+// programs write, and two further ones: "notebook" (the bundled model) and "zephyr-eos". Formats
+// that know no tools print a message of the role "tool" as llama.cpp does, or not at all. The
+// functions are pure.
 #pragma once
 
 #include <optional>
