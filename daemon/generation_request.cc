@@ -351,9 +351,9 @@ void GenerationRequest::BeginRun(TokenId token) {
   if (!finish_ && !cancelling_) AddForced();
 }
 
-// Log-probabilities belong to drawn tokens, so with them every token is drawn. llama.cpp draws every
-// token. A stop text ends the answer at the token that completes it: that token and those after it
-// are not forced but drawn.
+// Log-probabilities belong to drawn tokens, so with them every token is drawn. llama.cpp draws
+// every token. A stop text ends the answer at the token that completes it: that token and those
+// after it are not forced but drawn.
 void GenerationRequest::AddForced() {
   if (!grammar_) return;
   const bool draws_all = params_.logprob_count > 0 || sampler_.options().llama_draws;

@@ -145,8 +145,8 @@ TEST(StepPlannerTest, DecodeRowsOfTwoUsersTakeTurnsWhateverTheNumberOfTheirSessi
   EXPECT_EQ(served[OwnerId{2}], 20u);
 }
 
-// Returns the tokens that each of two users is served in `steps` steps. `rows`: the number of decode
-// rows that each user wants in each step.
+// Returns the tokens that each of two users is served in `steps` steps. `rows`: the number of
+// decode rows that each user wants in each step.
 std::array<std::size_t, 2> ServedOf(std::array<std::size_t, 2> rows,
                                     std::array<std::uint32_t, 2> weights, std::size_t step_tokens,
                                     int steps) {

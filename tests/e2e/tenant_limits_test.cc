@@ -1,6 +1,6 @@
-// Tests the limits of the tenants' file on requests, state slots and saved bytes with a real daemon,
-// and that tenants do not share entries of the prompt cache on disk. tenants_test.cc has the other
-// limits of the file.
+// Tests the limits of the tenants' file on requests, state slots and saved bytes with a real
+// daemon, and that tenants do not share entries of the prompt cache on disk. tenants_test.cc has
+// the other limits of the file.
 #include <gmock/gmock.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Tests the calls of functions with tool_choice auto and a real daemon: the model writes freely, and
-// from the marker of a call on, the lazy grammar of the tools holds it. The marker is a control
+// Tests the calls of functions with tool_choice auto and a real daemon: the model writes freely,
+// and from the marker of a call on, the lazy grammar of the tools holds it. The marker is a control
 // token, as in most vocabularies; a bias makes the bundled model draw one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
