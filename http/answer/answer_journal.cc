@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -11,66 +12,31 @@
 
 #include "base/crc32c.h"
 #include "base/text.h"
+#include "http/answer/record_bytes.h"
 
 namespace kvd::http {
 namespace {
 
-enum Kind : std::uint32_t { kRequest = 1, kStart = 2, kPiece = 3, kResult = 4, kOver = 5 };
-
-// Appends numbers and texts to a record, and reads them again.
-class Writer {
- public:
-  template <class Number>
-  void Put(const Number& number) {
-    bytes_.append(reinterpret_cast<const char*>(&number), sizeof number);
-  }
-  void Put(const std::string& text) {
-    Put(static_cast<std::uint32_t>(text.size()));
-    bytes_ += text;
-  }
-  template <class Item>
-  void PutAll(const std::vector<Item>& items) {
-    Put(static_cast<std::uint32_t>(items.size()));
-    bytes_.append(reinterpret_cast<const char*>(items.data()), items.size() * sizeof(Item));
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
+enum RecordKind : std::uint32_t {
+  kRequest = 1,
+  kStart = 2,
+  kPiece = 3,
+  kResult = 4,
+  kOver = 5,
+  kEnd = 6,
+  kEvent = 7,
+  kHead = 8,
+  kText = 9,
 };
+constexpr std::size_t kFrameBytes = 12;  // of a record, around its bytes
 
-class Reader {
- public:
-  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-
-  template <class Number>
-  bool Get(Number& number) {
-    if (bytes_.size() < sizeof number) return false;
-    std::memcpy(&number, bytes_.data(), sizeof number);
-    bytes_.remove_prefix(sizeof number);
-    return true;
-  }
-  bool Get(std::string& text) {
-    std::uint32_t count = 0;
-    if (!Get(count) || bytes_.size() < count) return false;
-    text.assign(bytes_.substr(0, count));
-    bytes_.remove_prefix(count);
-    return true;
-  }
-  template <class Item>
-  bool GetAll(std::vector<Item>& items) {
-    std::uint32_t count = 0;
-    if (!Get(count) || bytes_.size() / sizeof(Item) < count) return false;
-    items.resize(count);
-    if (count != 0) std::memcpy(items.data(), bytes_.data(), count * sizeof(Item));
-    bytes_.remove_prefix(count * sizeof(Item));
-    return true;
-  }
-  bool is_at_end() const { return bytes_.empty(); }
-
- private:
-  std::string_view bytes_;
-};
+// A byte that is neither 0 nor 1 is no truth value.
+bool GetFlag(RecordReader& reader, bool& flag) {
+  std::uint8_t byte = 0;
+  if (!reader.Get(byte) || byte > 1) return false;
+  flag = byte == 1;
+  return true;
+}
 
 std::uint32_t ChecksumOf(std::string_view bytes) {
   return Crc32c(0, std::as_bytes(std::span(bytes)));
@@ -108,7 +74,7 @@ Result<std::shared_ptr<AnswerJournal>> AnswerJournal::Create(int directory, cons
   std::shared_ptr<AnswerJournal> journal(new AnswerJournal(directory, name, std::move(file)));
   journal->id_ = id;
   journal->request_ = request;
-  Writer writer;
+  RecordWriter writer;
   writer.Put(id);
   writer.Put(request.method);
   writer.Put(request.path);
@@ -134,30 +100,36 @@ Result<std::shared_ptr<AnswerJournal>> AnswerJournal::Open(int directory, const 
   std::shared_ptr<AnswerJournal> journal(new AnswerJournal(directory, name, std::move(file)));
   KVD_TRY(const std::string bytes, ReadWhole(journal->file_.get()));
   std::string_view rest = bytes;
-  std::uint64_t whole = 0;
-  while (rest.size() >= 12) {
+  bool is_damaged = false;
+  while (rest.size() >= kFrameBytes) {
     std::uint32_t head[2];
     std::memcpy(head, rest.data(), sizeof head);
-    if (head[1] > rest.size() - 12) break;
-    const std::string_view payload = rest.substr(8, head[1]);
+    if (head[1] > rest.size() - kFrameBytes) break;
+    const std::string_view payload = rest.substr(sizeof head, head[1]);
     std::uint32_t checksum = 0;
-    std::memcpy(&checksum, rest.data() + 8 + head[1], sizeof checksum);
-    if (checksum != ChecksumOf(payload) || !journal->Take(head[0], payload)) break;
-    rest.remove_prefix(12 + head[1]);
-    whole += 12 + head[1];
+    std::memcpy(&checksum, rest.data() + sizeof head + head[1], sizeof checksum);
+    is_damaged = checksum != ChecksumOf(payload) || !journal->Take(head[0], payload);
+    if (is_damaged) break;
+    rest.remove_prefix(kFrameBytes + head[1]);
   }
+  const std::uint64_t whole = bytes.size() - rest.size();
   if (!journal->has_request_) {
-    return Fail(Code::kCorrupt, "journal ", name, ": it begins with no request");
+    return Fail(Code::kCorrupt, "journal ", name, ": it begins with no request; removed");
+  }
+  if (is_damaged) {
+    std::fprintf(stderr, "kvd-http: journal %s: damaged at byte %llu; what follows is removed\n",
+                 name.c_str(), static_cast<unsigned long long>(whole));
   }
   if (!rest.empty() && ::ftruncate(journal->file_.get(), static_cast<off_t>(whole)) != 0) {
     return FailErrno(Concat("journal ", name));
   }
   journal->byte_count_ = whole;
+  journal->FindUnclaimed();
   return journal;
 }
 
 bool AnswerJournal::TakeRequest(std::string_view bytes) {
-  Reader reader(bytes);
+  RecordReader reader(bytes);
   std::uint32_t headers = 0;
   if (!reader.Get(id_) || !reader.Get(request_.method) || !reader.Get(request_.path) ||
       !reader.Get(request_.body) || !reader.Get(request_.tenant) || !reader.Get(request_.nonce) ||
@@ -172,106 +144,256 @@ bool AnswerJournal::TakeRequest(std::string_view bytes) {
   return reader.is_at_end();
 }
 
-bool AnswerJournal::Take(std::uint32_t kind, std::string_view bytes) {
-  if (has_request_ == (kind == kRequest)) return false;
-  Reader reader(bytes);
+bool AnswerJournal::TakeOfAnswer(std::uint32_t kind, std::string_view bytes) {
+  RecordReader reader(bytes);
+  std::uint32_t number = 0;
+  if (!reader.Get(number) || number >= kAnswersMax) return false;
+  if (kind == kEvent) {
+    events_.push_back(number);
+    return reader.is_at_end();
+  }
+  LoggedAnswer& answer = answers_[number];
   switch (kind) {
-    case kRequest: has_request_ = TakeRequest(bytes); return has_request_;
     case kStart: {
       LoggedStart start;
-      if (!reader.Get(start) || !reader.is_at_end()) return false;
-      records_.push_back(start);
-      return true;
+      CacheReport& cache = start.cache;
+      if (!reader.Get(start.request) || !reader.Get(start.sequence) || !reader.Get(start.session) ||
+          !reader.Get(start.slot) || !reader.Get(start.cells) || !reader.Get(start.first) ||
+          !reader.Get(start.flags) || !reader.Get(start.prompt_tokens) ||
+          !reader.Get(start.cached_tokens) || !GetFlag(reader, start.has_counted_prompt) ||
+          !GetFlag(reader, start.is_branch) || !GetFlag(reader, start.is_first) ||
+          !reader.Get(cache.reused) || !reader.Get(cache.source) || !reader.Get(cache.limit) ||
+          !reader.Get(cache.prompt_text) || !reader.Get(cache.cached_text)) {
+        return false;
+      }
+      if (start.is_first) answer = {};
+      answer.records.push_back(std::move(start));
+      return reader.is_at_end();
     }
     case kPiece: {
       GeneratedPiece piece;
       if (!reader.GetAll(piece.tokens) || !reader.Get(piece.text) ||
-          !reader.GetAll(piece.logprobs) || !reader.is_at_end()) {
+          !reader.GetAll(piece.logprobs) || !GetFlag(reader, piece.is_progress) ||
+          !reader.Get(piece.done) || !reader.Get(piece.total)) {
         return false;
       }
-      records_.push_back(std::move(piece));
-      return true;
+      answer.records.push_back(std::move(piece));
+      return reader.is_at_end();
     }
     case kResult: {
       wire::GenerateResult result;
-      if (!reader.Get(result) || !reader.is_at_end()) return false;
-      records_.push_back(result);
-      return true;
+      if (!reader.Get(result)) return false;
+      answer.records.push_back(result);
+      return reader.is_at_end();
     }
-    case kOver: is_over_ = true; return true;
+    default: answer.is_ended = true; return reader.is_at_end();
+  }
+}
+
+bool AnswerJournal::TakeOfReply(std::uint32_t kind, std::string_view bytes) {
+  RecordReader reader(bytes);
+  if (kind == kText) {
+    if (!reply_) return false;
+    reply_->texts.emplace_back(bytes);
+    return true;
+  }
+  LoggedReply reply;
+  std::string text;
+  std::uint32_t headers = 0;
+  if (reply_ || !reader.Get(reply.head.status) || !GetFlag(reader, reply.is_whole) ||
+      !reader.Get(reply.head.content_type) || !reader.Get(text) || !reader.Get(headers)) {
+    return false;
+  }
+  for (std::uint32_t i = 0; i < headers; ++i) {
+    Header header;
+    if (!reader.Get(header.name) || !reader.Get(header.value)) return false;
+    reply.head.headers.push_back(std::move(header));
+  }
+  if (reply.is_whole) reply.texts.push_back(std::move(text));
+  reply_ = std::move(reply);
+  return reader.is_at_end();
+}
+
+bool AnswerJournal::Take(std::uint32_t kind, std::string_view bytes) {
+  if (has_request_ == (kind == kRequest)) return false;
+  switch (kind) {
+    case kRequest: has_request_ = TakeRequest(bytes); return has_request_;
+    case kStart:
+    case kPiece:
+    case kResult:
+    case kEnd:
+    case kEvent: return TakeOfAnswer(kind, bytes);
+    case kHead:
+    case kText: return TakeOfReply(kind, bytes);
+    case kOver: {
+      RecordReader reader(bytes);
+      is_over_ = reader.Get(over_unix_s_) && reader.is_at_end();
+      return is_over_;
+    }
     default: return false;
   }
 }
 
-std::optional<LoggedStart> AnswerJournal::TakeStart() {
-  if (records_.empty() || !std::holds_alternative<LoggedStart>(records_.front())) return {};
-  const LoggedStart start = std::get<LoggedStart>(records_.front());
-  records_.pop_front();
-  return start;
-}
-
-std::optional<GeneratedPiece> AnswerJournal::TakePiece() {
-  if (records_.empty() || !std::holds_alternative<GeneratedPiece>(records_.front())) return {};
-  GeneratedPiece piece = std::move(std::get<GeneratedPiece>(records_.front()));
-  records_.pop_front();
-  return piece;
-}
-
-std::optional<wire::GenerateResult> AnswerJournal::TakeResult() {
-  if (records_.empty() || !std::holds_alternative<wire::GenerateResult>(records_.front())) {
-    return {};
+void AnswerJournal::FindUnclaimed() {
+  for (const auto& [number, answer] : answers_) {
+    if (answer.is_ended || is_over_) continue;
+    for (const Record& record : answer.records) {
+      if (const auto* const start = std::get_if<LoggedStart>(&record)) {
+        unclaimed_[number] = static_cast<SequenceHandle>(start->sequence);
+      }
+    }
   }
-  const wire::GenerateResult result = std::get<wire::GenerateResult>(records_.front());
-  records_.pop_front();
-  return result;
+}
+
+void AnswerJournal::Claim(std::uint32_t answer) {
+  if (unclaimed_.erase(answer) != 0 && unclaimed_.empty() && on_claimed_) on_claimed_();
+}
+
+void AnswerJournal::ClaimAll() {
+  if (unclaimed_.empty()) return;
+  unclaimed_.clear();
+  if (on_claimed_) on_claimed_();
+}
+
+template <class Kind>
+std::optional<Kind> AnswerJournal::TakeRecord(std::uint32_t answer) {
+  const auto found = answers_.find(answer);
+  if (found == answers_.end() || found->second.records.empty()) return std::nullopt;
+  std::deque<Record>& records = found->second.records;
+  if (!std::holds_alternative<Kind>(records.front())) return std::nullopt;
+  Kind record = std::move(std::get<Kind>(records.front()));
+  records.pop_front();
+  return record;
+}
+
+std::optional<LoggedStart> AnswerJournal::TakeStart(std::uint32_t answer) {
+  return TakeRecord<LoggedStart>(answer);
+}
+
+std::optional<GeneratedPiece> AnswerJournal::TakePiece(std::uint32_t answer) {
+  return TakeRecord<GeneratedPiece>(answer);
+}
+
+std::optional<wire::GenerateResult> AnswerJournal::TakeResult(std::uint32_t answer) {
+  return TakeRecord<wire::GenerateResult>(answer);
+}
+
+bool AnswerJournal::HasStart(std::uint32_t answer) const {
+  const auto found = answers_.find(answer);
+  return found != answers_.end() && !found->second.records.empty() &&
+         std::holds_alternative<LoggedStart>(found->second.records.front());
+}
+
+bool AnswerJournal::HasEnd(std::uint32_t answer) const {
+  const auto found = answers_.find(answer);
+  return found != answers_.end() && found->second.is_ended;
 }
 
 Status AnswerJournal::Append(std::uint32_t kind, const std::string& bytes) {
-  if (byte_count_ + bytes.size() + 12 > kBytesMax) {
+  if (byte_count_ + bytes.size() + kFrameBytes > kBytesMax) {
     return Fail(Code::kNoSpace, "journal: more than ", kBytesMax, " bytes");
   }
-  Writer record;
+  RecordWriter record;
   record.Put(kind);
   record.Put(bytes);
   record.Put(ChecksumOf(bytes));
   const std::string& all = record.bytes();
   // One call: the kernel appends all of it, or fails for want of space.
   if (::write(file_.get(), all.data(), all.size()) != static_cast<ssize_t>(all.size())) {
-    const std::unexpected<Error> failed = FailErrno(Concat("journal ", name_));
-    // A record that is cut would hide those behind it.
-    if (::ftruncate(file_.get(), static_cast<off_t>(byte_count_)) != 0) byte_count_ = kBytesMax;
-    return failed;
+    return FailErrno(Concat("journal ", name_));
   }
   byte_count_ += all.size();
   return {};
 }
 
-Status AnswerJournal::Put(const LoggedStart& start) {
-  Writer writer;
-  writer.Put(start);
-  return Append(kStart, writer.bytes());
+void AnswerJournal::Log(std::uint32_t kind, const std::string& bytes) {
+  if (is_removed_) return;
+  const Status logged = Append(kind, bytes);
+  if (logged) return;
+  std::fprintf(stderr, "kvd-http: %s: %s; a stream ends with this process\n", name_.c_str(),
+               logged.error().message.c_str());
+  Remove();
 }
 
-Status AnswerJournal::Put(const GeneratedPiece& piece) {
-  if (piece.is_progress) return {};
-  Writer writer;
+void AnswerJournal::Put(const LoggedStart& start, std::uint32_t answer) {
+  RecordWriter writer;
+  writer.Put(answer);
+  writer.Put(start.request);
+  writer.Put(start.sequence);
+  writer.Put(start.session);
+  writer.Put(start.slot);
+  writer.Put(start.cells);
+  writer.Put(start.first);
+  writer.Put(start.flags);
+  writer.Put(start.prompt_tokens);
+  writer.Put(start.cached_tokens);
+  writer.Put(start.has_counted_prompt);
+  writer.Put(start.is_branch);
+  writer.Put(start.is_first);
+  writer.Put(start.cache.reused);
+  writer.Put(start.cache.source);
+  writer.Put(start.cache.limit);
+  writer.Put(start.cache.prompt_text);
+  writer.Put(start.cache.cached_text);
+  Log(kStart, writer.bytes());
+}
+
+void AnswerJournal::Put(const GeneratedPiece& piece, std::uint32_t answer) {
+  RecordWriter writer;
+  writer.Put(answer);
   writer.PutAll(piece.tokens);
   writer.Put(piece.text);
   writer.PutAll(piece.logprobs);
-  return Append(kPiece, writer.bytes());
+  writer.Put(piece.is_progress);
+  writer.Put(piece.done);
+  writer.Put(piece.total);
+  Log(kPiece, writer.bytes());
 }
 
-Status AnswerJournal::Put(const wire::GenerateResult& result) {
-  Writer writer;
+void AnswerJournal::Put(const wire::GenerateResult& result, std::uint32_t answer) {
+  RecordWriter writer;
+  writer.Put(answer);
   writer.Put(result);
-  return Append(kResult, writer.bytes());
+  Log(kResult, writer.bytes());
 }
 
-Status AnswerJournal::PutOver() {
+void AnswerJournal::PutEnd(std::uint32_t answer) {
+  RecordWriter writer;
+  writer.Put(answer);
+  Log(kEnd, writer.bytes());
+}
+
+void AnswerJournal::PutEvent(std::uint32_t answer) {
+  RecordWriter writer;
+  writer.Put(answer);
+  Log(kEvent, writer.bytes());
+}
+
+void AnswerJournal::PutHead(const Reply& head, bool is_whole, const std::string& text) {
+  RecordWriter writer;
+  writer.Put(head.status);
+  writer.Put(is_whole);
+  writer.Put(head.content_type);
+  writer.Put(text);
+  writer.Put(static_cast<std::uint32_t>(head.headers.size()));
+  for (const Header& header : head.headers) {
+    writer.Put(header.name);
+    writer.Put(header.value);
+  }
+  Log(kHead, writer.bytes());
+}
+
+void AnswerJournal::PutText(const std::string& text) { Log(kText, text); }
+
+void AnswerJournal::PutOver() {
   is_over_ = true;
-  return Append(kOver, {});
+  RecordWriter writer;
+  writer.Put(over_unix_s_ = Request::UnixSeconds());
+  Log(kOver, writer.bytes());
 }
 
-void AnswerJournal::Remove() { (void)::unlinkat(directory_, name_.c_str(), 0); }
+void AnswerJournal::Remove() {
+  if (!std::exchange(is_removed_, true)) (void)::unlinkat(directory_, name_.c_str(), 0);
+}
 
 }  // namespace kvd::http

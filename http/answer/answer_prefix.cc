@@ -71,6 +71,7 @@ Await<Result<std::size_t>> Answer::PrepareSlot() {
     const PosRange range{.begin = Pos{static_cast<std::int32_t>(common)}, .end = kPosEnd};
     const Status removed = co_await session_->RemoveRange(slot.sequence, range);
     if (removed) co_return common;
+    end_.cache.limit = CodeName(removed.error().code);
   } else {
     const auto fork = co_await session_->Fork(slot.sequence, static_cast<std::int32_t>(common));
     if (fork) {
@@ -78,6 +79,7 @@ Await<Result<std::size_t>> Answer::PrepareSlot() {
       slot.sequence = *fork;
       co_return common;
     }
+    end_.cache.limit = CodeName(fork.error().code);
   }
   // A sliding window or a recurrent state does not allow it.
   end_.cache.source = "none";
