@@ -12,6 +12,7 @@
 
 #include "http/loop/workers.h"
 #include "shm/wire_messages.h"
+#include "text/json.h"
 
 namespace kvd::http {
 namespace {
@@ -91,6 +92,19 @@ Status SetContinuation(const Settings& settings, bool has_continuation, ChatRequ
   }
   chat.messages = Value::List(std::move(messages));
   return {};
+}
+
+// Firefunction's template has the functions as a text in a variable of its own.
+void SetFunctions(const ChatForm& form, ChatRequest& chat) {
+  const std::string_view source = form.formatter.source();
+  if (source.find("+ functions") == std::string_view::npos) return;
+  if (chat.variables.dict().Find("functions") != nullptr) return;
+  JsonStyle style;
+  style.indent = "  ";
+  auto functions = chat.tools.is_none() ? Result<std::string>("") : WriteJson(chat.tools, style);
+  Dict variables = chat.variables.dict();
+  variables.Set("functions", Value::String(functions ? std::move(*functions) : std::string()));
+  chat.variables = Value::Of(std::move(variables));
 }
 
 // Templates other than Harmony's know no role "developer".
@@ -192,6 +206,7 @@ Await<Result<ChatText>> FormatPrepared(Tenant& tenant, ChatRequest& chat) {
   KVD_CO_TRY(const std::shared_ptr<const ChatForm> form,
              co_await tenant.model().Form(*session, chat.chat_template, has_tools));
   RenameDevelopers(form->tool_format, chat.messages);
+  SetFunctions(*form, chat);
   KVD_CO_TRY(std::string prompt, co_await Format(tenant, *form, chat));
   const bool thinks = chat.enable_thinking.value_or(true);
   if (!thinks && !chat.continue_final_message) CloseReasoning(*form, prompt);
