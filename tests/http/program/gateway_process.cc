@@ -50,7 +50,8 @@ bool WaitForEnd(pid_t pid) {
   return WaitFor([pid] { return !IsAlive(pid); });
 }
 
-GatewayProcess::GatewayProcess(std::string folder, std::vector<std::string> arguments)
+GatewayProcess::GatewayProcess(std::string folder, std::vector<std::string> arguments,
+                               bool names_state)
     : folder_(std::move(folder)) {
   std::filesystem::create_directories(folder_ + "/run");
   std::filesystem::permissions(folder_ + "/run", std::filesystem::perms::owner_all);
@@ -60,8 +61,7 @@ GatewayProcess::GatewayProcess(std::string folder, std::vector<std::string> argu
   const std::string program = std::string(programs == nullptr ? "." : programs) + "/kvd-http";
   std::vector<std::string> all = {program, "--port", "0"};
   all.insert(all.end(), arguments.begin(), arguments.end());
-  // The default directory of the state does not depend on the environment.
-  all.insert(all.end(), {"--", "--state-dir", folder_ + "/daemon-state"});
+  if (names_state) all.insert(all.end(), {"--", "--state-dir", folder_ + "/daemon-state"});
   std::vector<char*> pointers;
   for (std::string& argument : all) pointers.push_back(argument.data());
   pointers.push_back(nullptr);

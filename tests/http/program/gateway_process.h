@@ -17,8 +17,9 @@ namespace kvd::http::test {
 
 class GatewayProcess {
  public:
-  // Starts kvd-http with --port 0 and further arguments. `folder` exists.
-  GatewayProcess(std::string folder, std::vector<std::string> arguments);
+  // Starts kvd-http with --port 0 and further arguments. `folder` exists. `names_state`: the daemon
+  // gets the flag --state-dir, for tests that look at its files.
+  GatewayProcess(std::string folder, std::vector<std::string> arguments, bool names_state = true);
   ~GatewayProcess();
   GatewayProcess(const GatewayProcess&) = delete;
   GatewayProcess& operator=(const GatewayProcess&) = delete;

@@ -6,10 +6,13 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "http/backend/tenants.h"
 #include "tests/e2e/support/temporary_folder.h"
 #include "tests/http/program/gateway_process.h"
+#include "tools/daemon_process/daemon_process.h"
 
 namespace kvd::http::test {
 namespace {
@@ -128,6 +131,47 @@ TEST_F(ProgramTest, TheLastOfTwoGatewaysStopsTheDaemon) {
   second.Signal(SIGTERM);
   EXPECT_EQ(second.Wait(), 0);
   EXPECT_FALSE(IsAlive(daemon));
+}
+
+// A daemon with the default name, as a user starts it.
+DaemonProcess StartUserDaemon(const std::string& folder, std::vector<std::string> arguments) {
+  auto daemon = DaemonProcess::Start({.kvd_path = BinaryFolder() + "/kvd", .arguments = arguments});
+  EXPECT_TRUE(daemon) << daemon.error().message;
+  fs::create_directories(folder + "/run/kvd");
+  fs::permissions(folder + "/run/kvd", fs::perms::owner_all);
+  fs::create_symlink(daemon->socket_path(), folder + "/run/kvd/default.sock");
+  return std::move(*daemon);
+}
+
+TEST_F(ProgramTest, UsesTheUsersDaemonThatServesTheModelAndDoesNotStopIt) {
+  const DaemonProcess daemon = StartUserDaemon(folder(), {});
+  GatewayProcess gateway(folder(), {"-c", "256"}, false);
+  ASSERT_TRUE(gateway.WaitUntilReady()) << gateway.error_text();
+  EXPECT_EQ(gateway.daemon_pid(), -1) << gateway.error_text();
+  EXPECT_EQ(gateway.Post("/tokenize", kHello).status, 200);
+  gateway.Signal(SIGTERM);
+  EXPECT_EQ(gateway.Wait(), 0);
+  EXPECT_TRUE(IsAlive(daemon.pid()));
+}
+
+TEST_F(ProgramTest, StartsADaemonIfTheUsersServesAnotherModel) {
+  const std::string model = fs::absolute("models/notebook-1m-hybrid-q8_0.gguf");
+  const DaemonProcess daemon = StartUserDaemon(folder(), {"--model", model});
+  GatewayProcess gateway(folder(), {"-c", "256"}, false);
+  ASSERT_TRUE(gateway.WaitUntilReady()) << gateway.error_text();
+  EXPECT_NE(gateway.daemon_pid(), -1);
+  gateway.Signal(SIGTERM);
+  EXPECT_EQ(gateway.Wait(), 0);
+}
+
+TEST_F(ProgramTest, ServesDaemonsByTheirNames) {
+  const DaemonProcess daemon = StartUserDaemon(folder(), {});
+  GatewayProcess gateway(folder(), {"--daemon", "default=chat"}, false);
+  ASSERT_TRUE(gateway.WaitUntilReady()) << gateway.error_text();
+  EXPECT_NE(gateway.Get("/v1/models").body.find("\"chat\""), std::string::npos);
+  GatewayProcess missing(folder(), {"--daemon", "missing"}, false);
+  EXPECT_EQ(missing.Wait(), 1);
+  EXPECT_NE(missing.error_text().find("missing.sock"), std::string::npos) << missing.error_text();
 }
 
 TEST_F(ProgramTest, FailsWithTheLastLineOfTheDaemonsLog) {
