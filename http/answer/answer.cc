@@ -1,6 +1,5 @@
 // An answer is one generation of the daemon, or several with shifts of the context between them. With
-// a journal each piece is logged before the caller sees it, and an answer whose journal has records
-// of an earlier process takes those first.
+// a journal each piece is logged before the caller sees it.
 #include "http/answer/answer.h"
 
 #include <sys/random.h>
@@ -23,14 +22,13 @@ namespace asio = boost::asio;
 constexpr std::uint64_t kSeedBit = std::uint64_t{1} << 32;
 constexpr std::int32_t kNoLimit = std::numeric_limits<std::int32_t>::max();
 
-// Tells sessions apart, without telling their tokens.
-std::uint64_t MarkOf(const DaemonSession& session) {
-  const auto& token = session.session().session_token;
-  return SipHash24(11, 12, {reinterpret_cast<const char*>(token.data()), token.size()});
-}
-
-std::uint32_t RandomSeed() {
+// A random seed, which is the same one when the request of a journal runs again.
+std::uint32_t SeedOf(const AnswerRequest& request) {
   std::uint32_t seed = kRandomSeed;
+  for (std::uint64_t i = 0; request.journal && seed == kRandomSeed; ++i) {
+    const std::uint64_t nonce = request.journal->request().nonce;
+    seed = static_cast<std::uint32_t>(SipHash24(nonce, i, std::to_string(request.number)));
+  }
   while (seed == kRandomSeed) {
     if (::getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
   }
@@ -75,10 +73,36 @@ Await<Result<std::vector<std::unique_ptr<Answer>>>> Answer::StartMany(Tenant& te
     KVD_CO_TRY(answers.emplace_back(), co_await Start(tenant, std::move(request)));
     co_return answers;
   }
-  if (request.seed == kRandomSeed) request.seed = RandomSeed();
-  request.journal = nullptr;
+  if (request.seed == kRandomSeed) request.seed = SeedOf(request);
+  const auto branch_of = [&](std::uint32_t index) {
+    std::unique_ptr<Answer> branch(new Answer(tenant, request));
+    branch->request_.number += index;
+    branch->request_.seed += index;
+    branch->end_.seed = branch->request_.seed;
+    return branch;
+  };
+  if (request.journal) {
+    AnswerJournal& journal = *request.journal;
+    std::uint32_t begun = 0;
+    while (begun < count && journal.HasStart(request.number + begun)) ++begun;
+    if (begun == count) {
+      KVD_CO_TRY(const auto session, tenant.session());
+      for (std::uint32_t i = 0; i < count; ++i) {
+        answers.push_back(branch_of(i));
+        answers.back()->session_ = session;
+        KVD_CO_CHECK_OK(answers.back()->BeginAgain(*journal.TakeStart(request.number + i)));
+      }
+      co_return answers;
+    }
+    // No answer has a piece before all have begun.
+    for (std::uint32_t i = 0; i < count; ++i) {
+      journal.Forget(request.number + i);
+      journal.Claim(request.number + i);
+    }
+  }
   AnswerRequest prompt = request;
   prompt.predict_max = 0;
+  prompt.journal = nullptr;
   KVD_CO_TRY(std::unique_ptr<Answer> first, co_await Start(tenant, std::move(prompt)));
   for (;;) {
     KVD_CO_TRY(const auto piece, co_await first->Next());
@@ -91,17 +115,17 @@ Await<Result<std::vector<std::unique_ptr<Answer>>>> Answer::StartMany(Tenant& te
     if (i == 0) {
       branch = std::move(first);
       branch->request_ = request;
+      branch->end_.seed = request.seed;
+      branch->end_.stop_type = StopType::kNone;
     } else {
-      branch.reset(new Answer(tenant, request));
+      branch = branch_of(i);
       branch->session_ = answers.front()->session_;
       branch->sequence_ = forks[i - 1];
+      branch->is_branch_ = true;
       branch->cells_ = answers.front()->cells_;
       branch->end_.prompt_tokens = branch->end_.cached_tokens = answers.front()->end_.prompt_tokens;
       branch->end_.slot = i;
     }
-    branch->request_.seed = request.seed + i;
-    branch->end_.seed = branch->request_.seed;
-    branch->end_.stop_type = StopType::kNone;
     answers.push_back(std::move(branch));
   }
   for (const auto& answer : answers) {
@@ -111,22 +135,28 @@ Await<Result<std::vector<std::unique_ptr<Answer>>>> Answer::StartMany(Tenant& te
 }
 
 Answer::~Answer() {
-  const bool is_branch = !lease_;
   if (!stream_) {
-    if (is_branch && session_ && sequence_ != SequenceHandle::kNone) session_->DropLater(sequence_);
+    if (is_branch_ && session_ && sequence_ != SequenceHandle::kNone) {
+      session_->DropLater(sequence_);
+    }
     return;
   }
   asio::co_spawn(tenant_.loop(),
                  Drain(std::move(stream_), std::move(lease_), session_,
-                       is_branch ? sequence_ : SequenceHandle::kNone),
+                       is_branch_ ? sequence_ : SequenceHandle::kNone),
                  asio::detached);
 }
 
 Await<Status> Answer::Begin() {
-  if (request_.seed == kRandomSeed) request_.seed = RandomSeed();
+  if (request_.seed == kRandomSeed) request_.seed = SeedOf(request_);
   end_.seed = request_.seed;
   if (request_.prompt.empty()) co_return Fail(Code::kInvalidArgument, "prompt: empty");
   KVD_CO_TRY(session_, tenant_.session());
+  if (request_.journal) {
+    if (auto start = request_.journal->TakeStart(request_.number)) {
+      co_return BeginAgain(std::move(*start));
+    }
+  }
   if (!request_.snapshot.empty()) co_return co_await BeginAtSnapshot();
   co_return co_await BeginInSlot();
 }
@@ -139,9 +169,6 @@ Await<Status> Answer::BeginInSlot() {
     co_return Fail(Code::kInvalidArgument, "id_slot: ", *request_.slot, " is not within 0 to ",
                    tenant_.slots().count() - 1);
   }
-  if (request_.journal) {
-    if (const auto start = request_.journal->TakeStart()) co_return co_await BeginAgain(*start);
-  }
   lease_ = co_await SlotLease::Acquire(tenant_.slots(), request_.slot, request_.prompt);
   // While this answer waited, the session may have failed.
   KVD_CO_TRY(session_, tenant_.session());
@@ -149,6 +176,7 @@ Await<Status> Answer::BeginInSlot() {
   KVD_CO_TRY(const std::size_t common, co_await PrepareSlot());
   Slot& slot = lease_.slot();
   sequence_ = slot.sequence;
+  lease_.Note();
   slot.tokens = request_.prompt;
   slot.are_tokens_unknown = true;
   slot.is_edited = false;
@@ -160,30 +188,8 @@ Await<Status> Answer::BeginInSlot() {
   co_return Generate(common, 0);
 }
 
-Await<Status> Answer::BeginAgain(LoggedStart start) {
-  cells_ = start.cells;
-  end_.slot = start.slot;
-  end_.prompt_tokens = static_cast<std::uint32_t>(request_.prompt.size());
-  resumed_ = start;
-  // All pieces of a reply that is complete are in the journal.
-  if (request_.journal->is_over()) co_return Generate(start.first, 0);
-  if (start.slot >= tenant_.slots().count()) {
-    co_return Fail(Code::kNotFound, "slot ", start.slot, ": there are fewer slots now");
-  }
-  lease_ = co_await SlotLease::Acquire(tenant_.slots(), start.slot, request_.prompt);
-  KVD_CO_TRY(session_, tenant_.session());
-  if (start.session != MarkOf(*session_)) {
-    co_return Fail(Code::kSessionLost, "the daemon that made the answer has ended");
-  }
-  Slot& slot = lease_.slot();
-  slot.sequence = sequence_ = static_cast<SequenceHandle>(start.sequence);
-  slot.tokens = request_.prompt;
-  slot.are_tokens_unknown = true;
-  slot.prompt_tokens = end_.prompt_tokens;
-  co_return Generate(start.first, 0);
-}
-
 Await<Status> Answer::BeginAtSnapshot() {
+  is_branch_ = true;
   KVD_CO_TRY(sequence_, co_await session_->Attach(request_.snapshot));
   KVD_CO_TRY(const wire::SequenceEntry entry, co_await session_->Query(sequence_));
   const std::size_t tokens = entry.cell_count + request_.prompt.size();
@@ -192,7 +198,6 @@ Await<Status> Answer::BeginAtSnapshot() {
   }
   cells_ = end_.prompt_tokens = static_cast<std::uint32_t>(tokens);
   end_.cache.source = "snapshot";
-  request_.journal = nullptr;
   co_return Generate(0, 0);
 }
 
@@ -229,8 +234,8 @@ Result<std::unique_ptr<GenerationStream>> Answer::StartStream() const {
                           .grammar = request_.grammar,
                           .triggers = triggers};
   if (request_.breakers) options.breakers = breakers;
-  if (resumed_) {
-    return session_->ResumeGenerate(static_cast<RequestId>(resumed_->request), sequence_, options,
+  if (is_resumed_) {
+    return session_->ResumeGenerate(static_cast<RequestId>(start_.request), sequence_, options,
                                     received_, last_received_);
   }
   return session_->Generate(sequence_, options);
@@ -240,56 +245,29 @@ Status Answer::Generate(std::size_t first, std::uint32_t flags) {
   first_ = first;
   flags_ = flags;
   received_ = 0;
-  last_received_ = kNoToken;
+  last_received_ = 0;
   const auto room_tokens = static_cast<std::int32_t>(
       std::min<std::uint32_t>(room(), static_cast<std::uint32_t>(kNoLimit)));
   predict_max_ = std::min(wanted(), room_tokens);
   logprobs_sent_ = request_.wants_logprobs ? std::max(request_.logprob_count, 1u) : 0;
-  if (resumed_) return {};  // NextPiece goes on with it behind the logged pieces
+  if (is_resumed_) return {};  // NextPiece goes on with it behind the logged pieces
   KVD_TRY(stream_, StartStream());
-  if (!request_.journal) return {};
-  const LoggedStart start{.request = static_cast<std::uint64_t>(stream_->request()),
-                          .sequence = static_cast<std::uint64_t>(sequence_),
-                          .session = MarkOf(*session_),
-                          .slot = end_.slot,
-                          .cells = cells_,
-                          .first = static_cast<std::uint32_t>(first)};
-  return request_.journal->Put(start);
-}
-
-void Answer::Log(const GeneratedPiece& piece) {
-  if (!request_.journal || request_.journal->Put(piece)) return;
-  // The disk is full, or the answer is longer than a journal: it does not outlive this process.
-  request_.journal->Remove();
-  request_.journal = nullptr;
-}
-
-Await<Result<std::optional<GeneratedPiece>>> Answer::NextPiece() {
-  if (resumed_) {
-    if (auto piece = request_.journal->TakePiece()) {
-      received_ += static_cast<std::uint32_t>(piece->tokens.size());
-      if (!piece->tokens.empty()) last_received_ = piece->tokens.back();
-      co_return std::move(piece);
-    }
-    if (const auto result = request_.journal->TakeResult()) {
-      result_ = *result;
-      is_result_logged_ = true;
-      resumed_.reset();
-      co_return std::nullopt;
-    }
-    KVD_CO_TRY(stream_, StartStream());
-    resumed_.reset();
-  }
-  Result<std::optional<GeneratedPiece>> piece = co_await stream_->Next();
-  if (!piece) co_return std::unexpected(std::move(piece).error());
-  if (*piece) {
-    Log(**piece);
-    co_return std::move(piece);
-  }
-  result_ = stream_->result();
-  is_result_logged_ = false;
-  if (request_.journal) (void)request_.journal->Put(result_);
-  co_return std::nullopt;
+  if (log() == nullptr) return {};
+  log()->Put(LoggedStart{.request = static_cast<std::uint64_t>(stream_->request()),
+                         .sequence = static_cast<std::uint64_t>(sequence_),
+                         .session = session_->mark(),
+                         .slot = end_.slot,
+                         .cells = cells_,
+                         .first = static_cast<std::uint32_t>(first),
+                         .flags = flags,
+                         .prompt_tokens = end_.prompt_tokens,
+                         .cached_tokens = end_.cached_tokens,
+                         .has_counted_prompt = has_counted_prompt_,
+                         .is_branch = is_branch_,
+                         .is_first = (flags & wire::kResumeSampler) == 0,
+                         .cache = end_.cache},
+             request_.number);
+  return {};
 }
 
 bool Answer::is_late() const {
@@ -297,24 +275,12 @@ bool Answer::is_late() const {
   return std::chrono::steady_clock::now() - *first_token_ > *request_.predict_time_max;
 }
 
-AnswerPiece Answer::Take(GeneratedPiece piece) {
-  AnswerPiece taken{.tokens = std::move(piece.tokens),
-                    .text = std::move(piece.text),
-                    .logprobs = {},
-                    .is_progress = piece.is_progress,
-                    .done = piece.done,
-                    .total = piece.total};
-  if (taken.is_progress) return taken;
-  if (!taken.tokens.empty() && !first_token_) first_token_ = std::chrono::steady_clock::now();
-  const std::size_t records = 1 + logprobs_sent_;
-  for (std::size_t i = 0; request_.wants_logprobs && (i + 1) * records <= piece.logprobs.size();
-       ++i) {
-    const auto own = piece.logprobs.begin() + static_cast<std::ptrdiff_t>(i * records);
-    taken.logprobs.insert(taken.logprobs.end(), own, own + 1 + request_.logprob_count);
-  }
-  const auto count = static_cast<std::uint32_t>(taken.tokens.size());
-  predicted_.insert(predicted_.end(), taken.tokens.begin(), taken.tokens.end());
-  text_bytes_ += taken.text.size();
+void Answer::Count(const GeneratedPiece& piece) {
+  if (piece.is_progress) return;
+  if (!piece.tokens.empty() && !first_token_) first_token_ = std::chrono::steady_clock::now();
+  const auto count = static_cast<std::uint32_t>(piece.tokens.size());
+  predicted_.insert(predicted_.end(), piece.tokens.begin(), piece.tokens.end());
+  text_bytes_ += piece.text.size();
   end_.predicted_tokens += count;
   cells_ += count;
   Metrics& metrics = tenant_.metrics();
@@ -323,8 +289,23 @@ AnswerPiece Answer::Take(GeneratedPiece piece) {
   metrics.tokens_max = std::max<std::uint64_t>(metrics.tokens_max, cells_);
   if (lease_) {
     Slot& slot = lease_.slot();
-    slot.tokens.insert(slot.tokens.end(), taken.tokens.begin(), taken.tokens.end());
+    slot.tokens.insert(slot.tokens.end(), piece.tokens.begin(), piece.tokens.end());
     slot.decoded_tokens = end_.predicted_tokens;
+  }
+}
+
+AnswerPiece Answer::Take(GeneratedPiece piece) const {
+  AnswerPiece taken{.tokens = std::move(piece.tokens),
+                    .text = std::move(piece.text),
+                    .logprobs = {},
+                    .is_progress = piece.is_progress,
+                    .done = piece.done,
+                    .total = piece.total};
+  const std::size_t records = 1 + logprobs_sent_;
+  for (std::size_t i = 0; request_.wants_logprobs && (i + 1) * records <= piece.logprobs.size();
+       ++i) {
+    const auto own = piece.logprobs.begin() + static_cast<std::ptrdiff_t>(i * records);
+    taken.logprobs.insert(taken.logprobs.end(), own, own + 1 + request_.logprob_count);
   }
   return taken;
 }
@@ -341,12 +322,17 @@ Await<Result<std::optional<AnswerPiece>>> Answer::Next() {
       co_return std::nullopt;
     }
     if (*piece) {
-      AnswerPiece taken = Take(std::move(**piece));
+      Count(**piece);
       if (is_late() && !has_cancelled_late_) {
         has_cancelled_late_ = true;
         Cancel();
       }
-      co_return std::optional(std::move(taken));
+      if (repeated_) {
+        KVD_CO_CHECK_OK(RemoveRepeated(**piece));
+        if ((*piece)->tokens.empty() && (*piece)->text.empty()) continue;
+        request_.journal->Put(**piece, request_.number);
+      }
+      co_return std::optional(Take(std::move(**piece)));
     }
     KVD_CO_TRY(const bool goes_on, co_await GoesOn());
     if (!goes_on) co_return std::nullopt;
@@ -354,6 +340,7 @@ Await<Result<std::optional<AnswerPiece>>> Answer::Next() {
 }
 
 void Answer::Cancel() {
+  is_cancelled_ = true;
   if (stream_) stream_->Cancel();
 }
 

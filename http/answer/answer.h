@@ -11,6 +11,11 @@
 //
 // Destroying an Answer cancels it: its slot is free again within one step of the daemon. Its
 // sequence stays in the slot; the sequence of a branch (StartMany, a snapshot) is dropped.
+//
+// An answer whose journal has records of an earlier process takes those first, and then resumes the
+// generation in the daemon. Where the daemon cannot resume it (its session or sequence is gone), the
+// answer is computed from its prompt again, with the same seed: what the caller has had already is
+// left out, and tokens that differ from it are an error.
 #pragma once
 
 #include <chrono>
@@ -23,6 +28,7 @@
 #include "base/error.h"
 #include "http/answer/answer_journal.h"
 #include "http/answer/answer_request.h"
+#include "http/answer/cache_report.h"
 #include "http/answer/slots.h"
 #include "http/answer/tenant.h"
 #include "http/backend/daemon_session.h"
@@ -46,16 +52,6 @@ enum class StopType : std::uint8_t {
   kEos,    // an end token, or the grammar's end
   kLimit,  // predict_max, the end of the context, or predict_time_max
   kWord,   // a stop text
-};
-
-// What the cache did for a prompt.
-struct CacheReport {
-  std::uint32_t reused = 0;     // prompt tokens that were not computed
-  std::string source = "none";  // "slot", or a name of PrefixOrigin
-  std::string limit = "none";   // why no more: a name of PrefixLimit
-  // Where the prompt and cached tokens differ first, as text; empty: nothing differed.
-  std::string prompt_text;
-  std::string cached_text;
 };
 
 struct AnswerEnd {
@@ -116,8 +112,17 @@ class Answer {
   Await<Status> Begin();
   Await<Status> BeginInSlot();
   Await<Status> BeginAtSnapshot();
-  // Goes on where an earlier process was (answer_journal.h).
-  Await<Status> BeginAgain(LoggedStart start);
+  // Begins where an earlier process has begun. The pieces of the journal come first; the slot is
+  // taken only when the daemon is needed.
+  Status BeginAgain(LoggedStart start);
+  // Takes the slot and the sequence of the earlier process, unless the answer has them.
+  Await<Status> Claim();
+  // Resumes the generation of the earlier process behind the tokens of the journal.
+  Await<Status> Resume();
+  // Computes the answer from its prompt again.
+  Await<Status> StartOver();
+  // Removes what the caller had before StartOver. Errors: kConflict: the tokens differ.
+  Status RemoveRepeated(GeneratedPiece& piece);
   // Makes the slot's sequence hold a prefix of the prompt, and returns the prefix's length.
   Await<Result<std::size_t>> PrepareSlot();
   // Replaces the slot's sequence by a new one. Returns 0.
@@ -130,8 +135,10 @@ class Answer {
   Result<std::unique_ptr<GenerationStream>> StartStream() const;
   // The next piece of the journal, then those of the daemon, which are logged.
   Await<Result<std::optional<GeneratedPiece>>> NextPiece();
-  void Log(const GeneratedPiece& piece);
-  AnswerPiece Take(GeneratedPiece piece);
+  // The journal, unless the answer is computed again: then only new pieces are logged.
+  AnswerJournal* log() const { return repeated_ ? nullptr : request_.journal.get(); }
+  void Count(const GeneratedPiece& piece);
+  AnswerPiece Take(GeneratedPiece piece) const;
   // The generation has ended: goes on after a shift (returns true), or completes end_.
   Await<Result<bool>> GoesOn();
   Await<Result<bool>> ShiftContext();
@@ -143,7 +150,8 @@ class Answer {
   Tenant& tenant_;
   AnswerRequest request_;
   std::shared_ptr<DaemonSession> session_;
-  SlotLease lease_;  // none: a branch
+  bool is_branch_ = false;  // has no slot, and drops its sequence
+  SlotLease lease_;
   SequenceHandle sequence_ = SequenceHandle::kNone;
   std::unique_ptr<GenerationStream> stream_;
   wire::GenerateResult result_{};  // of the last generation that has ended
@@ -151,9 +159,23 @@ class Answer {
   std::size_t first_ = 0;  // index of the first token of the prompt that it appends
   std::int32_t predict_max_ = 0;
   std::uint32_t flags_ = 0;
-  std::optional<LoggedStart> resumed_;  // the journal has its pieces; then the daemon goes on
-  std::uint32_t received_ = 0;          // tokens that the journal had
-  TokenId last_received_ = kNoToken;
+  LoggedStart start_;           // of the earlier process, with is_resumed_ or was_resumed_
+  bool is_resumed_ = false;     // the journal has its pieces; then the daemon goes on
+  bool is_uncertain_ = false;   // the daemon has not said yet whether it can go on
+  bool was_resumed_ = false;    // some generation of the answer was
+  std::uint32_t received_ = 0;  // tokens that the journal had
+  TokenId last_received_ = 0;   // the last of them; 0: none
+  // After StartOver: what the caller had before, as far as it has not come again.
+  struct Repeated {
+    std::vector<TokenId> tokens;
+    std::size_t at = 0;  // the next of `tokens`
+    std::size_t text_bytes = 0;
+    std::size_t text_at = 0;
+    bool is_all() const { return at == tokens.size() && text_at == text_bytes; }
+  };
+  std::optional<Repeated> repeated_;
+  bool is_cancelled_ = false;
+  std::optional<std::uint32_t> kept_;  // tokens before the first that a shift has removed
   AnswerEnd end_;
   std::uint32_t cells_ = 0;          // of the sequence
   std::uint32_t logprobs_sent_ = 0;  // logprob_count of the daemon's request

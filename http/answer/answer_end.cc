@@ -57,7 +57,8 @@ Await<Result<bool>> Answer::GoesOn() {
     }
   }
   stream_.reset();
-  if (lease_) lease_.slot().are_tokens_unknown = false;
+  if (lease_ && !was_resumed_) lease_.slot().are_tokens_unknown = false;
+  if (log() != nullptr) log()->PutEnd(request_.number);
   co_return false;
 }
 
@@ -72,8 +73,13 @@ Await<Result<bool>> Answer::ShiftContext() {
   if (removed == 0) co_return false;
   const Pos begin{static_cast<std::int32_t>(keep)};
   const Pos end{static_cast<std::int32_t>(keep + removed)};
-  const auto logged = request_.journal ? request_.journal->TakeStart() : std::nullopt;
+  auto logged = log() != nullptr ? log()->TakeStart(request_.number) : std::nullopt;
   if (!logged) {
+    const Status claimed = co_await Claim();
+    if (!claimed) {
+      KVD_CO_CHECK_OK(co_await StartOver());
+      co_return true;
+    }
     // An earlier process may have been killed between the two verbs, so what was done is asked for.
     KVD_CO_TRY(const wire::SequenceEntry before, co_await session_->Query(sequence_));
     if (before.cell_count == cells_) {
@@ -88,6 +94,7 @@ Await<Result<bool>> Answer::ShiftContext() {
     }
   }
   cells_ -= removed;
+  kept_ = std::min(kept_.value_or(keep), keep);
   if (lease_) {
     Slot& slot = lease_.slot();
     const auto first = slot.tokens.begin() + keep;
@@ -95,7 +102,8 @@ Await<Result<bool>> Answer::ShiftContext() {
     slot.kept = slot.is_edited ? std::min(slot.kept, keep) : keep;
     slot.is_edited = true;
   }
-  resumed_ = logged;
+  is_resumed_ = logged.has_value();
+  if (logged) start_ = std::move(*logged);
   KVD_CO_CHECK_OK(Generate(request_.prompt.size(), wire::kContinue | wire::kResumeSampler));
   co_return true;
 }

@@ -4,6 +4,9 @@
 // A request has several answers if it has several prompts, or wants several answers to a prompt.
 // Each answer waits for its slot by itself and gives it back when it ends, so there may be more
 // answers than slots. Destroying the group cancels all answers. `Source` is Answer or ChatAnswer.
+//
+// With a journal the order of the pieces of several answers is logged, and is the same one when the
+// request runs again in another process.
 #pragma once
 
 #include <boost/asio/co_spawn.hpp>
@@ -20,6 +23,7 @@
 
 #include "base/error.h"
 #include "http/answer/answer.h"
+#include "http/answer/answer_journal.h"
 #include "http/answer/chat_answer.h"
 #include "http/loop/await.h"
 #include "http/loop/signal.h"
@@ -56,11 +60,17 @@ class AnswerGroup {
   };
 
   // `count_each`: the number of answers that each of `starts` starts. The answers to the first
-  // prompt have the first indices.
-  AnswerGroup(Loop& loop, std::vector<Start> starts, std::size_t count_each)
+  // prompt have the first indices. `journal`: of the answers, may be null.
+  AnswerGroup(Loop& loop, std::vector<Start> starts, std::size_t count_each,
+              std::shared_ptr<AnswerJournal> journal)
       : state_(std::make_shared<State>(loop)), size_(starts.size() * count_each) {
     state_->sources.resize(size_);
     state_->ends_early.resize(size_);
+    if (journal && size_ > 1) {
+      state_->order = journal->TakeEvents();
+      state_->held.resize(size_);
+      state_->journal = std::move(journal);
+    }
     for (std::size_t i = 0; i < starts.size(); ++i) {
       boost::asio::co_spawn(loop, Run(state_, std::move(starts[i]), i * count_each),
                             boost::asio::detached);
@@ -116,15 +126,42 @@ class AnswerGroup {
     explicit State(Loop& given_loop) : loop(given_loop), changed(given_loop) {}
     Loop& loop;
     std::deque<Event> events;
-    std::vector<Source*> sources;  // that run, by index
-    std::vector<bool> ends_early;  // by index
+    std::vector<Source*> sources;            // that run, by index
+    std::vector<bool> ends_early;            // by index
+    std::shared_ptr<AnswerJournal> journal;  // of several answers
+    std::deque<std::uint32_t> order;         // indices of the events of an earlier process
+    std::vector<std::deque<Event>> held;     // by index: events that come later in the order
     Signal changed;
     bool is_cancelled = false;
   };
 
-  static void Push(State& state, Event event) {
+  static void Deliver(State& state, Event event) {
+    if (state.journal) state.journal->PutEvent(static_cast<std::uint32_t>(event.index));
     state.events.push_back(std::move(event));
     state.changed.Notify();
+  }
+
+  static void Push(State& state, Event event) {
+    if (state.order.empty()) return Deliver(state, std::move(event));
+    const std::size_t index = event.index;
+    state.held[index].push_back(std::move(event));
+    while (!state.order.empty()) {
+      if (state.order.front() >= state.held.size()) {  // of another request
+        state.order.clear();
+        break;
+      }
+      std::deque<Event>& next = state.held[state.order.front()];
+      if (next.empty()) return;
+      state.order.pop_front();
+      // An answer that fails has no further events, which the order would wait for.
+      if (next.front().error) state.order.clear();
+      state.events.push_back(std::move(next.front()));
+      next.pop_front();
+      state.changed.Notify();
+    }
+    for (std::deque<Event>& rest : state.held) {
+      for (; !rest.empty(); rest.pop_front()) Deliver(state, std::move(rest.front()));
+    }
   }
 
   static Await<void> Run(std::shared_ptr<State> state, Start start, std::size_t first) {

@@ -116,10 +116,7 @@ Result<std::shared_ptr<AnswerJournal>> AnswerJournal::Open(int directory, const 
   if (!journal->has_request_) {
     return Fail(Code::kCorrupt, "journal ", name, ": it begins with no request; removed");
   }
-  if (is_damaged) {
-    std::fprintf(stderr, "kvd-http: journal %s: damaged at byte %llu; what follows is removed\n",
-                 name.c_str(), static_cast<unsigned long long>(whole));
-  }
+  if (is_damaged) journal->damaged_at_ = whole;
   if (!rest.empty() && ::ftruncate(journal->file_.get(), static_cast<off_t>(whole)) != 0) {
     return FailErrno(Concat("journal ", name));
   }

@@ -1,18 +1,26 @@
-// AnswerJournal: a file with all that a gateway needs to go on with an answer after it was killed:
-// the request, what was asked of the daemon, and each piece that the daemon has sent.
+// AnswerJournal: a file with all that a gateway needs to go on with a reply after it was killed: the
+// request, what was asked of the daemon, each piece that the daemon has sent, and the bytes of the
+// reply.
 //
-// The pieces are written before the client sees anything that was made from them, so a gateway that
-// reads the journal makes the same bytes of the reply again, and the daemon then continues behind
-// the last logged token: no token is lost or doubled. The file is written without fsync: it
-// survives the process, not the machine.
+// A piece is written before anything is made from it, and the reply's bytes are written before a
+// client sees them. A gateway that reads the journal shows the same bytes, makes the answers again
+// from the pieces without the daemon, and the daemon then continues behind the last token: no token
+// is lost or doubled. The file is written without fsync: it survives the process, not the machine.
+// When it cannot be written (a full disk, kBytesMax), it is removed, and the reply ends with this
+// process.
+//
+// A reply has one answer or several ones, numbered from 0; the pieces of several answers are mixed
+// in the reply in the order that the journal notes (PutEvent).
 //
 // Format: records {u32 kind, u32 byte_count, bytes, u32 crc32c of the bytes}, little-endian. The
-// first record is the request. A last record that is cut, or whose checksum is wrong, was being
-// written when the process ended, and is removed.
+// first record is the request. A last record that is cut was being written when the process ended,
+// and is removed. A record whose checksum is wrong is removed with those behind it.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +29,7 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "base/unique_fd.h"
+#include "http/answer/cache_report.h"
 #include "http/backend/daemon_session.h"
 #include "http/serve/request.h"
 
@@ -31,14 +40,22 @@ struct LoggedStart {
   std::uint64_t request = 0;   // the id of the daemon's request
   std::uint64_t sequence = 0;  // handle
   std::uint64_t session = 0;   // MarkOf(session) of the session that owns the sequence
-  std::uint32_t slot = 0;
-  std::uint32_t cells = 0;  // of the sequence when its prompt is computed
-  std::uint32_t first = 0;  // index of the first token of the prompt that was sent
+  std::uint32_t slot = 0;      // AnswerEnd::slot
+  std::uint32_t cells = 0;     // of the sequence when its prompt is computed
+  std::uint32_t first = 0;     // index of the first token of the prompt that was sent
+  std::uint32_t flags = 0;     // of GenerateOptions
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t cached_tokens = 0;  // as expected
+  bool has_counted_prompt = false;  // cached_tokens is exact
+  bool is_branch = false;           // the sequence belongs to no slot
+  bool is_first = false;            // of its answer; otherwise it continues after a shift
+  CacheReport cache = {};
 };
 
 class AnswerJournal {
  public:
   static constexpr std::uint64_t kBytesMax = 64u << 20;
+  static constexpr std::uint32_t kAnswersMax = 1u << 17;  // 1024 prompts, 128 answers to each
 
   // Creates a new file (0600). Errors: kIo.
   static Result<std::shared_ptr<AnswerJournal>> Create(int directory, const std::string& name,
@@ -48,45 +65,92 @@ class AnswerJournal {
   static Result<std::shared_ptr<AnswerJournal>> Open(int directory, const std::string& name);
 
   const std::string& id() const { return id_; }
+  // Where Open has found a damaged record and removed the rest of the file.
+  std::optional<std::uint64_t> damaged_at() const { return damaged_at_; }
   const Request& request() const { return request_; }
+  // The reply is complete; the time of its end.
   bool is_over() const { return is_over_; }
+  std::int64_t over_unix_s() const { return over_unix_s_; }
 
-  // What an earlier process has logged, in its order; nullopt: the next record is of another kind,
-  // or there is none.
-  std::optional<LoggedStart> TakeStart();
-  std::optional<GeneratedPiece> TakePiece();
-  std::optional<wire::GenerateResult> TakeResult();
-  // Whether records of an earlier process are left.
-  bool has_more() const { return !records_.empty(); }
+  // What an earlier process has logged of an answer, in its order; nullopt: the next record is of
+  // another kind, or there is none.
+  std::optional<LoggedStart> TakeStart(std::uint32_t answer = 0);
+  std::optional<GeneratedPiece> TakePiece(std::uint32_t answer = 0);
+  std::optional<wire::GenerateResult> TakeResult(std::uint32_t answer = 0);
+  bool HasStart(std::uint32_t answer) const;
+  // The answer is complete: the daemon is not needed for it.
+  bool HasEnd(std::uint32_t answer) const;
+  // Forgets what an earlier process has logged of an answer.
+  void Forget(std::uint32_t answer) { answers_.erase(answer); }
+  // The order of the pieces of several answers.
+  std::deque<std::uint32_t> TakeEvents() { return std::exchange(events_, {}); }
+  // The reply that a client may have seen: its head, and the texts that were written one by one. A
+  // whole reply has one text.
+  struct LoggedReply {
+    Reply head;
+    bool is_whole = false;
+    std::deque<std::string> texts;
+  };
+  std::optional<LoggedReply> TakeReply() { return std::exchange(reply_, std::nullopt); }
 
-  // Errors: kIo, kNoSpace (kBytesMax).
-  Status Put(const LoggedStart& start);
-  Status Put(const GeneratedPiece& piece);
-  Status Put(const wire::GenerateResult& result);
+  // An answer whose generation an earlier process had begun and not ended has its slot again, or
+  // has failed. `call` is called when no such answer is left.
+  void Claim(std::uint32_t answer);
+  void ClaimAll();
+  bool is_claimed() const { return unclaimed_.empty(); }
+  void OnClaimed(std::function<void()> call) { on_claimed_ = std::move(call); }
+  // The sequences that the unclaimed answers use.
+  const std::map<std::uint32_t, SequenceHandle>& unclaimed() const { return unclaimed_; }
+
+  void Put(const LoggedStart& start, std::uint32_t answer = 0);
+  void Put(const GeneratedPiece& piece, std::uint32_t answer = 0);
+  void Put(const wire::GenerateResult& result, std::uint32_t answer = 0);
+  void PutEnd(std::uint32_t answer = 0);
+  void PutEvent(std::uint32_t answer);
+  // `text`: of a whole reply.
+  void PutHead(const Reply& head, bool is_whole, const std::string& text);
+  void PutText(const std::string& text);
   // The reply is complete.
-  Status PutOver();
-  // Removes the file.
+  void PutOver();
+  // Removes the file. What is logged later is lost.
   void Remove();
 
  private:
   using Record = std::variant<LoggedStart, GeneratedPiece, wire::GenerateResult>;
+  struct LoggedAnswer {
+    std::deque<Record> records;
+    bool is_ended = false;
+  };
 
   AnswerJournal(int directory, std::string name, UniqueFd file)
       : directory_(directory), name_(std::move(name)), file_(std::move(file)) {}
   Status Append(std::uint32_t kind, const std::string& bytes);
+  void Log(std::uint32_t kind, const std::string& bytes);
   // Takes a record that was read. Returns false if it is not well formed.
   bool Take(std::uint32_t kind, std::string_view bytes);
   bool TakeRequest(std::string_view bytes);
+  bool TakeOfAnswer(std::uint32_t kind, std::string_view bytes);
+  bool TakeOfReply(std::uint32_t kind, std::string_view bytes);
+  void FindUnclaimed();
+  template <class Kind>
+  std::optional<Kind> TakeRecord(std::uint32_t answer);
 
   int directory_;  // of the owner, which outlives the journal
   std::string name_;
   UniqueFd file_;
   std::uint64_t byte_count_ = 0;
+  std::optional<std::uint64_t> damaged_at_;
+  bool is_removed_ = false;
   std::string id_;
   Request request_;
   bool has_request_ = false;
   bool is_over_ = false;
-  std::deque<Record> records_;
+  std::int64_t over_unix_s_ = 0;
+  std::map<std::uint32_t, LoggedAnswer> answers_;
+  std::deque<std::uint32_t> events_;
+  std::optional<LoggedReply> reply_;
+  std::map<std::uint32_t, SequenceHandle> unclaimed_;  // by answer
+  std::function<void()> on_claimed_;
 };
 
 }  // namespace kvd::http

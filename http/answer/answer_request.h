@@ -45,8 +45,9 @@ struct AnswerRequest {
   // Limit of the time from the first token on; nullopt: none.
   std::optional<std::chrono::milliseconds> predict_time_max;
   // JournalOf(responder): the answer is logged, or goes on where an earlier process has logged it.
-  // null: neither. Answers of StartMany with a count above 1 are not logged.
+  // null: neither.
   std::shared_ptr<AnswerJournal> journal;
+  std::uint32_t number = 0;  // of the first answer in the journal
 };
 
 }  // namespace kvd::http

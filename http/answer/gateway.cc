@@ -1,12 +1,21 @@
 #include "http/answer/gateway.h"
 
 #include <algorithm>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
 #include <cstdio>
 #include <utility>
 
 #include "base/siphash.h"
 
 namespace kvd::http {
+namespace {
+
+// Between two attempts to reach a daemon.
+constexpr std::chrono::milliseconds kPause{50};
+
+}  // namespace
 
 Result<std::shared_ptr<DaemonSession>> Tenant::session() {
   if (session_ && !session_->is_failed()) return session_;
@@ -18,8 +27,22 @@ Result<std::shared_ptr<DaemonSession>> Tenant::session() {
   return session_;
 }
 
+Await<Result<std::shared_ptr<DaemonSession>>> Tenant::WaitForSession() {
+  boost::asio::steady_timer timer(loop_);
+  const auto until = std::chrono::steady_clock::now() + kDaemonTime;
+  for (;;) {
+    auto opened = session();
+    if (opened) co_return opened;
+    const Code code = opened.error().code;
+    const bool may_come = code == Code::kDisconnected || code == Code::kTimeout;
+    if (!may_come || std::chrono::steady_clock::now() > until) co_return opened;
+    timer.expires_after(kPause);
+    co_await timer.async_wait(boost::asio::use_awaitable);
+  }
+}
+
 Await<void> Tenant::RetainUnused(std::set<SequenceHandle> used) {
-  const auto opened = session();
+  const auto opened = co_await WaitForSession();
   if (!opened) co_return;
   for (const Slot& slot : slots_.all()) used.insert(slot.sequence);
   const auto listed = co_await (*opened)->List();

@@ -20,6 +20,7 @@ namespace kvd::http {
 
 // One daemon.
 struct Backend {
+  std::string daemon;  // its name
   std::unique_ptr<Model> model;
   Metrics metrics;
   std::map<std::string, std::unique_ptr<Tenant>> tenants;  // by name; "" without tenants' keys

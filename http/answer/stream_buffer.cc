@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
+#include "http/answer/answer_journal.h"
 #include "http/serve/error_reply.h"
 
 namespace kvd::http {
@@ -11,33 +13,71 @@ namespace {
 // The most bytes that Follow gives to a client's connection at once.
 constexpr std::size_t kPortion = 64u << 10;
 
+// The event that ends a stream with the error of a whole reply, in the form of the stream's events.
+std::string ErrorEvent(const std::string& events, const std::string& body) {
+  const bool are_named = events.starts_with("event:");
+  return Concat(are_named ? "event: error\n" : "", "data: ", body, "\n\n");
+}
+
 }  // namespace
 
+StreamBuffer::StreamBuffer(Loop& loop, std::shared_ptr<AnswerJournal> journal)
+    : journal_(std::move(journal)), changed_(loop) {
+  if (!journal_) return;
+  is_over_ = journal_->is_over();
+  auto logged = journal_->TakeReply();
+  if (!logged) return;
+  head_ = std::move(logged->head);
+  is_whole_ = logged->is_whole;
+  repeated_texts_ = logged->texts.size();
+  for (const std::string& text : logged->texts) Append(text);
+  is_over_ = is_over_ || is_whole_;
+}
+
+void StreamBuffer::Append(const std::string& bytes) {
+  bytes_ += bytes;
+  if (bytes_.size() <= kBytesMax) return;
+  // Half is dropped at once, so that a long reply moves each byte once on the average.
+  const std::size_t dropped = bytes_.size() - kBytesMax / 2;
+  bytes_.erase(0, dropped);
+  dropped_ += dropped;
+}
+
 Await<bool> StreamBuffer::Send(Reply reply) {
+  if (is_over_) co_return !is_cancelled_;  // as an earlier process has sent it
+  if (head_) {
+    // The stream that an earlier process has begun cannot be continued.
+    repeated_texts_ = 0;
+    std::string event = ErrorEvent(bytes_, reply.body);
+    const bool goes_on = co_await Write(std::move(event));
+    if (goes_on) co_await End();
+    co_return goes_on;
+  }
+  bytes_ = std::exchange(reply.body, {});
+  if (journal_) journal_->PutHead(reply, true, bytes_);
   head_ = std::move(reply);
-  bytes_ = std::move(head_->body);
-  head_->body.clear();
   is_whole_ = is_over_ = true;
   changed_.Notify();
   co_return !is_cancelled_;
 }
 
 Await<bool> StreamBuffer::Begin(Reply head) {
+  if (head_) co_return !is_cancelled_;
+  head.body.clear();
+  if (journal_) journal_->PutHead(head, false, {});
   head_ = std::move(head);
-  head_->body.clear();
   changed_.Notify();
   co_return !is_cancelled_;
 }
 
 Await<bool> StreamBuffer::Write(std::string bytes) {
   if (is_cancelled_) co_return false;
-  bytes_ += bytes;
-  if (bytes_.size() > kBytesMax) {
-    // Half is dropped at once, so that a long reply moves each byte once on the average.
-    const std::size_t dropped = bytes_.size() - kBytesMax / 2;
-    bytes_.erase(0, dropped);
-    dropped_ += dropped;
+  if (repeated_texts_ > 0) {
+    --repeated_texts_;
+    co_return true;
   }
+  if (journal_) journal_->PutText(bytes);
+  Append(bytes);
   changed_.Notify();
   co_return true;
 }

@@ -3,6 +3,10 @@
 //
 // A buffer is used by one handler, which writes, and by coroutines that follow it. When the reply
 // grows beyond kBytesMax, its first bytes are dropped; a reader that needs them is told so.
+//
+// With a journal every byte is logged before a reader sees it. A buffer whose journal was written by
+// an earlier process begins with that reply; the handler, which runs again, writes the same texts
+// again, and they are ignored: a text with timings would differ.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +28,7 @@ class StreamBuffer final : public Responder {
   static constexpr std::size_t kBytesMax = 16u << 20;
 
   // `journal` (may be null): of the answer that the handler makes.
-  StreamBuffer(Loop& loop, std::shared_ptr<AnswerJournal> journal)
-      : journal_(std::move(journal)), changed_(loop) {}
+  StreamBuffer(Loop& loop, std::shared_ptr<AnswerJournal> journal);
 
   Await<bool> Send(Reply reply) override;
   Await<bool> Begin(Reply head) override;
@@ -55,11 +58,13 @@ class StreamBuffer final : public Responder {
  private:
   // The first byte of an event; nullopt: it is not written yet.
   std::optional<std::size_t> OffsetOfEvent(std::size_t number) const;
+  void Append(const std::string& bytes);
 
   std::shared_ptr<AnswerJournal> journal_;
   std::optional<Reply> head_;
   std::string bytes_;
   std::size_t dropped_ = 0;
+  std::size_t repeated_texts_ = 0;  // of the journal, which the handler writes again
   bool is_whole_ = false;
   bool is_over_ = false;
   bool is_cancelled_ = false;

@@ -4,6 +4,7 @@
 // sequences of a failed session are gone, and so are those of the slots.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <set>
@@ -21,6 +22,7 @@ namespace kvd::http {
 
 class Tenant {
  public:
+  static constexpr std::chrono::seconds kDaemonTime{60};
   // How a session of this tenant is opened (backend/session_store.h: it resumes the session of an
   // earlier gateway if there is one).
   using Open = std::function<Result<std::shared_ptr<DaemonSession>>()>;
@@ -47,6 +49,9 @@ class Tenant {
 
   // The session, opened if there is none or if it has failed. Errors: those of Client::Connect.
   Result<std::shared_ptr<DaemonSession>> session();
+  // As session, but waits for a daemon that does not run, because it is started again, at most
+  // kDaemonTime.
+  Await<Result<std::shared_ptr<DaemonSession>>> WaitForSession();
   // Retains the sequences of a killed process that no slot has, so that only the prefix cache uses
   // them. `used`: sequences of answers that will be resumed. REQUIRES: no request was served yet.
   Await<void> RetainUnused(std::set<SequenceHandle> used);

@@ -36,12 +36,22 @@ Await<Result<std::vector<std::unique_ptr<Answer>>>> StartAnswers(Tenant& tenant,
   co_return answers;
 }
 
+// The text of a prompt. BOS has no space in front that Detokenize would remove.
+Await<Result<std::string>> PromptText(Tenant& tenant, DaemonSession& session,
+                                      std::span<const TokenId> tokens) {
+  if (tokens.front() != tenant.model().info().bos_token) {
+    co_return co_await JoinedPieces(session, tokens);
+  }
+  const std::uint16_t flags = wire::kFlagSpecial;
+  co_return co_await session.Detokenize(tokens, flags);
+}
+
 // The echo of the prompts. It is looked up while the answers are computed.
-Await<Status> SetPromptTexts(Tenant& tenant, const CompletionRequest& completion, LlamaForm& form) {
-  KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant.session());
+Await<Status> SetPromptTexts(Tenant& tenant, DaemonSession& session,
+                             const CompletionRequest& completion, LlamaForm& form) {
   for (std::size_t i = 0; i < completion.prompts.size(); ++i) {
     const std::span<const TokenId> tokens(completion.prompts[i]);
-    KVD_CO_TRY(const std::string text, co_await JoinedPieces(*session, tokens));
+    KVD_CO_TRY(const std::string text, co_await PromptText(tenant, session, tokens));
     for (std::uint32_t j = 0; j < completion.reply.count; ++j) {
       form.SetPromptText(i * completion.reply.count + j, text);
     }
@@ -110,8 +120,7 @@ std::vector<AnswerGroup<Answer>::Start> StartsOf(Tenant& tenant,
   for (const std::vector<TokenId>& prompt : completion.prompts) {
     AnswerRequest request = completion.request;
     request.prompt = prompt;
-    // A journal has one answer.
-    if (completion.prompts.size() > 1) request.journal = nullptr;
+    request.number = completion.reply.count * static_cast<std::uint32_t>(starts.size());
     starts.emplace_back([&tenant, request = std::move(request), count = completion.reply.count] {
       return StartAnswers(tenant, request, count);
     });
@@ -126,11 +135,12 @@ Await<Status> SendLlamaCompletion(Tenant& tenant, CompletionRequest completion,
     co_await responder.Send(TooLongReply(*too_long));
     co_return Status();
   }
-  AnswerGroup<Answer> group(tenant.loop(), StartsOf(tenant, completion), completion.reply.count);
+  AnswerGroup<Answer> group(tenant.loop(), StartsOf(tenant, completion), completion.reply.count,
+                            completion.request.journal);
   LlamaForm form(tenant.model(), completion.reply, session, group.size());
   form.OnEndEarly([&group](std::size_t index) { group.EndEarly(index); });
   if (WantsPrompt(completion.reply)) {
-    KVD_CO_CHECK_OK(co_await SetPromptTexts(tenant, completion, form));
+    KVD_CO_CHECK_OK(co_await SetPromptTexts(tenant, *session, completion, form));
   }
   co_await SendAnswers(group, form, completion.reply, responder);
   co_return Status();

@@ -51,7 +51,7 @@ Await<Status> Complete(RouteCall call) {
     KVD_CO_TRY(prompt, co_await JoinedPieces(*session, tokens));
   }
   AnswerGroup<ChatAnswer> group(tenant->loop(), StartsOf(*tenant, plan, chat.reply.count),
-                                chat.reply.count);
+                                chat.reply.count, plan->request.journal);
   OpenAiChatForm form(tenant->model(), chat.reply, call.request, session, std::move(prompt));
   co_await SendAnswers(group, form, chat.reply, call.responder);
   co_return Status();

@@ -49,7 +49,8 @@ Await<Status> Complete(RouteCall call) {
   const std::size_t answer_count = completion.prompts.size() * completion.reply.count;
   OpenAiTextForm form(tenant->model(), completion.reply, call.request, session, answer_count);
   if (has_echo) KVD_CO_CHECK_OK(co_await SetEchoes(*tenant, *session, completion, form));
-  AnswerGroup<Answer> group(tenant->loop(), StartsOf(*tenant, completion), completion.reply.count);
+  AnswerGroup<Answer> group(tenant->loop(), StartsOf(*tenant, completion), completion.reply.count,
+                            completion.request.journal);
   co_await SendAnswers(group, form, completion.reply, call.responder);
   co_return Status();
 }

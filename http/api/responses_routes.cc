@@ -1,5 +1,6 @@
 // A response in the background, and a stored one that is streamed, run as jobs (answer/jobs.h) whose
-// id is that of the response, so that they go on without their client and after a restart.
+// id is that of the response, so that they go on without their client and after a restart. A request
+// with an X-Conversation-Id always runs as a job, which is found by this id, too.
 #include "http/api/responses_routes.h"
 
 #include <charconv>
@@ -24,43 +25,6 @@ struct Context {
   ResponseStore& store;
 };
 
-bool IsJob(const Responder& responder) {
-  return dynamic_cast<const StreamBuffer*>(&responder) != nullptr;
-}
-
-Await<void> Post(Context context, const Request& request, Responder& responder) {
-  auto run = co_await ResponseRun::Create(context.gateway, context.store, request);
-  if (!run) {
-    Reply reply = ReplyOf(run.error());
-    co_await responder.Send(std::move(reply));
-    co_return;
-  }
-  ResponseRun& response = **run;
-  if (IsJob(responder)) co_return co_await response.Stream(responder);
-  const bool is_job = response.is_background() || (response.is_stored() && response.is_stream());
-  if (!is_job) {
-    if (response.is_stream()) co_return co_await response.Stream(responder);
-    co_return co_await response.Whole(responder);
-  }
-  const Status stored = response.StoreBegun(response.is_background() ? "queued" : "in_progress");
-  Result<std::shared_ptr<Job>> job =
-      stored ? context.gateway.jobs().Start(response.begin().id, request)
-             : std::unexpected(stored.error());
-  if (!job) {
-    Reply reply = ReplyOf(job.error());
-    co_await responder.Send(std::move(reply));
-    co_return;
-  }
-  if (!response.is_stream()) {
-    Reply reply{.body = JsonText(UnfinishedResponse(response.begin(), "queued"))};
-    co_await responder.Send(std::move(reply));
-    co_return;
-  }
-  const std::shared_ptr<StreamBuffer> buffer = (*job)->buffer;
-  co_await buffer->Follow(0, responder);
-  responder.OnGone(nullptr);
-}
-
 // The stored response and its items. Errors: kNotFound, kCorrupt.
 Result<Value> Stored(const Context& context, const Request& request, const std::string& id) {
   KVD_TRY(const std::string text, context.store.Get(request.tenant, id));
@@ -70,6 +34,86 @@ Result<Value> Stored(const Context& context, const Request& request, const std::
     return std::move(*parsed);
   }
   return Fail(Code::kCorrupt, "response ", id, ": the stored text is damaged");
+}
+
+std::string StatusOf(const Value& response) {
+  const Value* const status = response.is_dict() ? response.dict().Find("status") : nullptr;
+  return status != nullptr && status->is_string() ? std::string(status->view()) : std::string();
+}
+
+bool IsOpen(const Value& response) {
+  const std::string status = StatusOf(response);
+  return status == "queued" || status == "in_progress";
+}
+
+// Stores that a response, which no job makes any more, has failed.
+void EndLost(const Context& context, const Request& request, const std::string& id,
+             const std::string& why) {
+  auto stored = Stored(context, request, id);
+  if (!stored || !IsOpen(*stored->dict().Find("response"))) return;
+  Dict response = stored->dict().Find("response")->dict();
+  response.Set("status", TextValue("failed"));
+  response.Set("error",
+               ObjectOf({{"code", TextValue("server_error")}, {"message", TextValue(why)}}));
+  Dict all = stored->dict();
+  all.Set("response", Value::Of(std::move(response)));
+  (void)context.store.Put(request.tenant, id, JsonText(Value::Of(std::move(all))));
+}
+
+// The job that runs this request now; null: none does.
+std::shared_ptr<Job> OwnJob(const Context& context, const Request& request, const std::string& id,
+                            const Responder& responder) {
+  const std::string conversation(request.header("X-Conversation-Id"));
+  for (const std::string& name : {id, conversation}) {
+    const auto job = context.gateway.jobs().Find(request.tenant, name);
+    if (job && job->buffer.get() == &responder) return job;
+  }
+  return nullptr;
+}
+
+Await<void> Run(ResponseRun& response, Responder& responder) {
+  const bool is_stream = response.is_stream() || response.is_background();
+  if (is_stream) co_return co_await response.Stream(responder);
+  co_await response.Whole(responder);
+}
+
+Await<void> Post(Context context, std::string path, const Request& request, Responder& responder) {
+  const std::string id = ResponseId(request);
+  const bool is_job_running = OwnJob(context, request, id, responder) != nullptr;
+  auto run = co_await ResponseRun::Create(context.gateway, context.store, request);
+  if (!run) {
+    // A response that another process has begun cannot be continued.
+    if (is_job_running) EndLost(context, request, id, run.error().message);
+    Reply reply = ReplyOf(run.error());
+    co_await responder.Send(std::move(reply));
+    co_return;
+  }
+  ResponseRun& response = **run;
+  if (is_job_running) co_return co_await Run(response, responder);
+  const std::string conversation(request.header("X-Conversation-Id"));
+  const bool is_found_by_id =
+      response.is_background() || (response.is_stored() && response.is_stream());
+  if (!is_found_by_id && conversation.empty()) co_return co_await Run(response, responder);
+  Status stored;
+  if (is_found_by_id) {
+    stored = response.StoreBegun(response.is_background() ? "queued" : "in_progress");
+  }
+  Result<std::shared_ptr<Job>> job =
+      stored ? context.gateway.jobs().Start(is_found_by_id ? id : conversation, path, request)
+             : std::unexpected(stored.error());
+  if (!job) {
+    Reply reply = ReplyOf(job.error());
+    co_await responder.Send(std::move(reply));
+    co_return;
+  }
+  if (response.is_background() && !response.is_stream()) {
+    Reply reply{.body = JsonText(UnfinishedResponse(response.begin(), "queued"))};
+    co_await responder.Send(std::move(reply));
+    co_return;
+  }
+  const std::shared_ptr<StreamBuffer> buffer = (*job)->buffer;
+  co_await buffer->Follow(0, responder);
+  responder.OnGone(nullptr);
 }
 
 Result<std::size_t> StartingAfter(const Request& request) {
@@ -85,6 +129,8 @@ Result<std::size_t> StartingAfter(const Request& request) {
 }
 
 Await<void> Get(Context context, const Request& request, std::string id, Responder& responder) {
+  const std::shared_ptr<Job> job = context.gateway.jobs().Find(request.tenant, id);
+  if (!job) EndLost(context, request, id, "the response was lost with the process that made it");
   const auto stored = Stored(context, request, id);
   const auto after = StartingAfter(request);
   Reply reply;
@@ -100,7 +146,7 @@ Await<void> Get(Context context, const Request& request, std::string id, Respond
     co_await responder.Send(std::move(reply));
     co_return;
   }
-  if (const std::shared_ptr<Job> job = context.gateway.jobs().Find(request.tenant, id); job) {
+  if (job) {
     const std::shared_ptr<StreamBuffer> buffer = job->buffer;
     co_await buffer->FollowEvents(*after, responder);
     responder.OnGone(nullptr);
@@ -108,9 +154,12 @@ Await<void> Get(Context context, const Request& request, std::string id, Respond
   }
   // The events are gone; the last one has all of the response.
   reply.content_type = kEventStreamType;
-  reply.body = EventText("response.completed", ObjectOf({{"type", TextValue("response.completed")},
-                                                         {"sequence_number", CountValue(*after)},
-                                                         {"response", response}}));
+  const std::string status = StatusOf(response);
+  const bool has_failed = status == "failed" || status == "cancelled";
+  const std::string type = has_failed ? "response.failed" : "response.completed";
+  reply.body = EventText(type, ObjectOf({{"type", TextValue(type)},
+                                         {"sequence_number", CountValue(*after)},
+                                         {"response", response}}));
   co_await responder.Send(std::move(reply));
 }
 
@@ -163,12 +212,11 @@ Await<void> Cancel(Context context, const Request& request, std::string id, Resp
     co_return;
   }
   Dict response = stored->dict().Find("response")->dict();
-  const Value* const status = response.Find("status");
-  const bool is_open = status != nullptr && status->is_string() &&
-                       (status->view() == "queued" || status->view() == "in_progress");
-  if (is_open) {
+  if (IsOpen(*stored->dict().Find("response"))) {
     if (const auto job = context.gateway.jobs().Find(request.tenant, id); job) {
       job->buffer->Cancel();
+      // A restart does not make a response that was cancelled.
+      if (job->buffer->journal()) job->buffer->journal()->Remove();
     }
     response.Set("status", TextValue("cancelled"));
     Dict all = stored->dict();
@@ -199,8 +247,10 @@ void AddResponsesRoutes(Gateway& gateway, Router& router) {
   const Context context{gateway, gateway.responses()};
   for (const std::string_view path : kPaths) {
     const std::string pattern(path);
-    Handler post = [context](const Request& request, const std::vector<std::string>&,
-                             Responder& responder) { return Post(context, request, responder); };
+    Handler post = [context, pattern](const Request& request, const std::vector<std::string>&,
+                                      Responder& responder) {
+      return Post(context, pattern, request, responder);
+    };
     gateway.jobs().AddHandler("POST", pattern, post);
     router.Add({.method = "POST",
                 .pattern = pattern,

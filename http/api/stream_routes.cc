@@ -12,10 +12,10 @@
 namespace kvd::http {
 namespace {
 
+// The routes of responses start their jobs themselves.
 constexpr std::string_view kStreamed[] = {
-    "/completion",       "/completions",         "/v1/completions",
-    "/chat/completions", "/v1/chat/completions", "/v1/messages",
-    "/responses",        "/v1/responses",        "/infill"};
+    "/completion",          "/completions", "/v1/completions", "/chat/completions",
+    "/v1/chat/completions", "/v1/messages", "/infill"};
 
 Await<void> SendError(Responder& responder, int status, std::string message) {
   Reply reply = ErrorReply(status, message);

@@ -9,10 +9,13 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <tuple>
 #include <utility>
+
+#include "base/siphash.h"
 
 namespace kvd::http {
 namespace {
@@ -107,6 +110,11 @@ DaemonSession::DaemonSession(Loop& loop, Client client, int descriptor)
 
 DaemonSession::~DaemonSession() = default;
 
+std::uint64_t DaemonSession::mark() const {
+  const auto& token = session().session_token;
+  return SipHash24(11, 12, {reinterpret_cast<const char*>(token.data()), token.size()}) | 1;
+}
+
 void DaemonSession::Close() { Fail(Error{Code::kCancelled, "the session was closed"}); }
 
 Status DaemonSession::CheckOpen() const {
@@ -137,32 +145,24 @@ Await<void> DaemonSession::Answered(RequestId request) {
   calls_.erase(request);
 }
 
-bool DaemonSession::Deliver() {
-  bool is_complete = true;
-  while (!failure_) {
-    auto ready = client_.connection()->TakeReady();
-    if (!ready) {
-      Fail(ready.error());
-      break;
-    }
-    if (ready->empty()) break;
-    bool has_any = false;
-    for (const RequestId request : *ready) {
-      if (const auto call = calls_.find(request); call != calls_.end()) {
-        call->second->Notify();
-        calls_.erase(call);
-        has_any = true;
-      } else if (const auto stream = streams_.find(request); stream != streams_.end()) {
-        stream->second->TakePieces();
-        has_any = true;
-      }
-    }
-    if (!has_any) {
-      is_complete = false;
-      break;
+DaemonSession::Delivery DaemonSession::Deliver() {
+  auto ready = client_.connection()->TakeReady();
+  if (!ready) {
+    Fail(ready.error());
+    return Delivery::kNone;
+  }
+  Delivery delivery = ready->empty() ? Delivery::kNone : Delivery::kOfOtherThreads;
+  for (const RequestId request : *ready) {
+    if (const auto call = calls_.find(request); call != calls_.end()) {
+      call->second->Notify();
+      calls_.erase(call);
+      delivery = Delivery::kOwn;
+    } else if (const auto stream = streams_.find(request); stream != streams_.end()) {
+      stream->second->TakePieces();
+      delivery = Delivery::kOwn;
     }
   }
-  return is_complete;
+  return delivery;
 }
 
 Await<void> DaemonSession::Watch(std::weak_ptr<DaemonSession> weak, int descriptor, Loop& loop) {
@@ -170,14 +170,19 @@ Await<void> DaemonSession::Watch(std::weak_ptr<DaemonSession> weak, int descript
   asio::posix::stream_descriptor events(loop, ::dup(descriptor));
   asio::steady_timer timer(loop);
   for (;;) {
-    bool is_complete = true;
+    Delivery delivery = Delivery::kNone;
     {
       const std::shared_ptr<DaemonSession> session = weak.lock();
       if (!session || session->failure_) co_return;
-      is_complete = session->Deliver();
+      delivery = session->Deliver();
       if (session->failure_) co_return;
     }
-    if (!is_complete) {
+    if (delivery == Delivery::kOwn) {
+      // The coroutines that were woken run before this one continues, and take their answers.
+      co_await asio::post(loop, asio::use_awaitable);
+      continue;
+    }
+    if (delivery == Delivery::kOfOtherThreads) {
       timer.expires_after(kOtherThread);
       co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
       continue;

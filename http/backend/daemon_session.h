@@ -1,10 +1,11 @@
 // DaemonSession: a session with a daemon, used by the coroutines of one event loop.
 //
-// A DaemonSession is to the event loop what kvd::Client is to threads: each function makes one request and
-// waits for its answer without blocking the loop. All answers arrive through the session's event
-// descriptor. A DaemonSession is shared by its coroutines and watches the descriptor until Close or until
-// the session has failed. The pieces of generations are taken from the daemon's output arena as
-// they arrive, so a slow consumer of one generation delays no other one.
+// A DaemonSession is to the event loop what kvd::Client is to threads: each function makes one
+// request and waits for its answer without blocking the loop. All answers arrive through the
+// session's event descriptor. A DaemonSession is shared by its coroutines and watches the
+// descriptor until Close or until the session has failed. The pieces of generations are taken from
+// the daemon's output arena as they arrive, so a slow consumer of one generation delays no other
+// one.
 //
 // A lost connection is restored by the client library. When the daemon does not know the session
 // any more (kSessionLost) or does not come back in time (kDisconnected), every call fails with this
@@ -85,6 +86,8 @@ class DaemonSession : public std::enable_shared_from_this<DaemonSession> {
 
   const Client& client() const { return client_; }
   const SessionInfo& session() const { return client_.session(); }
+  // Tells sessions apart, without telling their tokens. Not 0.
+  std::uint64_t mark() const;
   Loop& loop() { return loop_; }
   bool is_failed() const { return failure_.has_value(); }
   void OnFailed(std::function<void(const Error&)> call) { on_failed_ = std::move(call); }
@@ -145,9 +148,11 @@ class DaemonSession : public std::enable_shared_from_this<DaemonSession> {
   // Waits until the request has an answer, or the session has failed.
   Await<void> Answered(RequestId request);
   static Await<void> Watch(std::weak_ptr<DaemonSession> weak, int descriptor, Loop& loop);
-  // Delivers all answers and pieces that have arrived. Returns false if Watch must look again soon,
-  // because an answer belongs to a call of another thread.
-  bool Deliver();
+  // What has an answer or pieces: no request, requests of this loop, or only requests that calls of
+  // other threads wait for.
+  enum class Delivery : unsigned char { kNone, kOwn, kOfOtherThreads };
+  // Wakes the coroutines whose answers have arrived, and takes the pieces of generations.
+  Delivery Deliver();
   void Fail(const Error& error);
   void Forget(RequestId request) { streams_.erase(request); }
 

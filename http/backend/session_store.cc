@@ -78,6 +78,14 @@ Result<std::shared_ptr<DaemonSession>> SessionStore::Open(const std::string& dae
   return session;
 }
 
+std::vector<std::string> SessionStore::TenantsOf(const std::string& daemon) const {
+  std::vector<std::string> names;
+  for (const auto& [key, token] : tokens_) {
+    if (key.first == daemon) names.push_back(key.second);
+  }
+  return names;
+}
+
 void SessionStore::Forget(const std::string& daemon) {
   const auto count =
       std::erase_if(tokens_, [&](const auto& entry) { return entry.first.first == daemon; });

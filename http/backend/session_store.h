@@ -1,5 +1,5 @@
-// SessionStore: opens the sessions of tenants with daemons, and keeps their tokens in a file, so that
-// the next kvd-http resumes them after this one was killed.
+// SessionStore: opens the sessions of tenants with daemons, and keeps their tokens in a file, so
+// that the next kvd-http resumes them after this one was killed.
 //
 // The file `sessions` of the gateway's directory (0600) has a line for each session: the daemon's
 // name, the tenant's name ("-": no tenant), and 32 hexadecimal digits. It is replaced as a whole. A
@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "http/backend/daemon_session.h"
@@ -31,6 +32,8 @@ class SessionStore {
   // the gateway, the session ends with it. Errors: those of Client::Connect.
   Result<std::shared_ptr<DaemonSession>> Open(const std::string& daemon,
                                               const TenantRecord& tenant);
+  // The names of the tenants whose sessions with a daemon an earlier process has opened.
+  std::vector<std::string> TenantsOf(const std::string& daemon) const;
   // Forgets the sessions with a daemon that has been stopped.
   void Forget(const std::string& daemon);
 

@@ -9,6 +9,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <cstdio>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -171,11 +172,24 @@ Await<void> Program::StartBackends() {
     co_await Stop(1);
     co_return;
   }
+  co_await Recover();
   is_ready_ = true;
-  if (const std::size_t count = jobs_->Recover(); count != 0) {
-    Say(Concat("resumed ", count, " streams"));
-  }
   Say("ready");
+}
+
+Await<void> Program::Recover() {
+  auto used = jobs_->ReadJournals();
+  for (const auto& backend : gateway_->backends()) {
+    for (const std::string& name : sessions_->TenantsOf(backend->daemon)) {
+      // A tenant that is not served any more has no session.
+      const auto tenant = gateway_->Find(name, backend->model->id());
+      if (!tenant) continue;
+      std::set<SequenceHandle> own = std::move(used[name]);
+      co_await (*tenant)->RetainUnused(std::move(own));
+    }
+  }
+  const std::size_t count = co_await jobs_->Recover();
+  if (count != 0) Say(Concat("resumed ", count, count == 1 ? " stream" : " streams"));
 }
 
 Await<Status> Program::StartAll() {
@@ -255,6 +269,7 @@ Await<Status> Program::AddBackend(Served served) {
   session->Close();
   if (!model) co_return std::unexpected(std::move(model).error());
   backend->model = std::move(*model);
+  backend->daemon = served.daemon;
   backend->slots_prefix = directory_->PathOf("slots-" + served.daemon + "-");
   backend->open = [this, served](const std::string& tenant) { return OpenSession(served, tenant); };
   gateway_->Add(std::move(backend));

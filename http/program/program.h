@@ -34,10 +34,9 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // Serves until SIGTERM, SIGINT, SIGHUP without --tenants, or an error of the start, and returns the
-  // exit status. The caller
-  // ends the process without running destructors: coroutines that still wait would otherwise be
-  // destroyed after what they use.
+  // Serves until SIGTERM, SIGINT, SIGHUP without --tenants, or an error of the start, and returns
+  // the exit status. The caller ends the process without running destructors: coroutines that still
+  // wait would otherwise be destroyed after what they use.
   int Run();
 
  private:
@@ -57,6 +56,8 @@ class Program {
   AccessOptions MakeAccessOptions(const ListenAddress& address) const;
 
   Await<void> StartBackends();
+  // Takes the sessions, slots and streams of a killed kvd-http up again.
+  Await<void> Recover();
   Await<Status> StartAll();
   // Finds or starts the daemon of the settings' model, and returns its name.
   Await<Result<std::string>> StartOwn();

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -31,17 +32,21 @@ class AnswerJournalTest : public ::testing::Test {
   std::shared_ptr<AnswerJournal> Write() {
     auto journal = AnswerJournal::Create(directory_.get(), "a.journal", "c1", request_);
     EXPECT_TRUE(journal) << journal.error().message;
-    EXPECT_TRUE((*journal)->Put(
-        LoggedStart{.request = 7, .sequence = 8, .slot = 1, .cells = 20, .first = 3}));
-    EXPECT_TRUE((*journal)->Put(GeneratedPiece{
-        .tokens = {5, 6}, .text = "ab", .logprobs = {{.token = 5, .logprob = -0.5f}}}));
-    EXPECT_TRUE((*journal)->Put(GeneratedPiece{.tokens = {}, .text = "c", .logprobs = {}}));
-    // Progress is not logged.
-    EXPECT_TRUE((*journal)->Put(GeneratedPiece{
-        .tokens = {}, .text = {}, .logprobs = {}, .is_progress = true, .done = 1, .total = 2}));
+    LoggedStart start{.request = 7, .sequence = 8, .slot = 1, .cells = 20, .first = 3};
+    start.is_first = true;
+    start.cache.cached_text = "kite";
+    (*journal)->Put(start);
+    (*journal)->Put(GeneratedPiece{
+        .tokens = {}, .text = {}, .logprobs = {}, .is_progress = true, .done = 1, .total = 2});
+    (*journal)->PutHead(Reply{.status = 201, .body = {}, .content_type = "text/x"}, false, {});
+    (*journal)->Put(GeneratedPiece{
+        .tokens = {5, 6}, .text = "ab", .logprobs = {{.token = 5, .logprob = -0.5f}}});
+    (*journal)->PutText("AB");
+    (*journal)->Put(GeneratedPiece{.tokens = {}, .text = "c", .logprobs = {}});
+    (*journal)->PutText("C");
     wire::GenerateResult result{};
     result.predicted = 2;
-    EXPECT_TRUE((*journal)->Put(result));
+    (*journal)->Put(result);
     return *journal;
   }
   std::string Bytes() const {
@@ -75,6 +80,11 @@ TEST_F(AnswerJournalTest, ReadsWhatWasWrittenInItsOrder) {
   ASSERT_TRUE(start);
   EXPECT_EQ(start->request, 7u);
   EXPECT_EQ(start->first, 3u);
+  EXPECT_EQ(start->cache.cached_text, "kite");
+  const auto progress = read.TakePiece();
+  ASSERT_TRUE(progress);
+  EXPECT_TRUE(progress->is_progress);
+  EXPECT_EQ(progress->total, 2u);
   const auto piece = read.TakePiece();
   ASSERT_TRUE(piece);
   EXPECT_EQ(piece->tokens, (std::vector<TokenId>{5, 6}));
@@ -84,8 +94,72 @@ TEST_F(AnswerJournalTest, ReadsWhatWasWrittenInItsOrder) {
   EXPECT_EQ(read.TakePiece()->text, "c");
   EXPECT_FALSE(read.TakePiece());
   EXPECT_EQ(read.TakeResult()->predicted, 2u);
-  EXPECT_FALSE(read.has_more());
+  EXPECT_FALSE(read.TakeResult());
   EXPECT_FALSE(read.is_over());
+  const auto reply = read.TakeReply();
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->head.status, 201);
+  EXPECT_EQ(reply->head.content_type, "text/x");
+  EXPECT_FALSE(reply->is_whole);
+  EXPECT_EQ(reply->texts, (std::deque<std::string>{"AB", "C"}));
+}
+
+TEST_F(AnswerJournalTest, AnswersOfOneReplyAreLoggedByTheirNumbers) {
+  const auto written = Write();
+  written->Put(LoggedStart{.sequence = 9, .is_first = true}, 1);
+  written->Put(GeneratedPiece{.tokens = {9}, .text = "z", .logprobs = {}}, 1);
+  for (const std::uint32_t event : {0u, 1u, 0u}) written->PutEvent(event);
+  const auto journal = Open();
+  ASSERT_TRUE(journal) << journal.error().message;
+  EXPECT_TRUE((*journal)->HasStart(0));
+  EXPECT_TRUE((*journal)->HasStart(1));
+  EXPECT_FALSE((*journal)->HasStart(2));
+  EXPECT_FALSE((*journal)->HasEnd(1));
+  EXPECT_TRUE((*journal)->TakeStart(1));
+  EXPECT_EQ((*journal)->TakePiece(1)->text, "z");
+  EXPECT_EQ((*journal)->TakeEvents(), (std::deque<std::uint32_t>{0, 1, 0}));
+}
+
+TEST_F(AnswerJournalTest, AStartFromTheBeginningReplacesWhatWasLogged) {
+  const auto written = Write();
+  written->Put(LoggedStart{.request = 70, .is_first = true});
+  const auto journal = Open();
+  ASSERT_TRUE(journal) << journal.error().message;
+  EXPECT_EQ((*journal)->TakeStart()->request, 70u);
+  EXPECT_FALSE((*journal)->TakePiece());
+  EXPECT_FALSE((*journal)->TakeResult());
+}
+
+TEST_F(AnswerJournalTest, AnAnswerWithoutAnEndHasToBeClaimed) {
+  const auto written = Write();
+  {
+    const auto journal = Open();
+    ASSERT_TRUE(journal) << journal.error().message;
+    EXPECT_FALSE((*journal)->is_claimed());
+    EXPECT_EQ((*journal)->unclaimed().at(0), static_cast<SequenceHandle>(8));
+    int calls = 0;
+    (*journal)->OnClaimed([&calls] { ++calls; });
+    (*journal)->Claim(1);
+    EXPECT_EQ(calls, 0);
+    (*journal)->Claim(0);
+    (*journal)->Claim(0);
+    EXPECT_EQ(calls, 1);
+    EXPECT_TRUE((*journal)->is_claimed());
+  }
+  written->PutEnd();
+  const auto journal = Open();
+  ASSERT_TRUE(journal) << journal.error().message;
+  EXPECT_TRUE((*journal)->HasEnd(0));
+  EXPECT_TRUE((*journal)->is_claimed());
+}
+
+TEST_F(AnswerJournalTest, AJournalThatWasRemovedTakesNothing) {
+  const auto written = Write();
+  written->Remove();
+  SetBytes("another file of this name");
+  written->PutText("late");
+  written->Remove();
+  EXPECT_EQ(Bytes(), "another file of this name");
 }
 
 TEST_F(AnswerJournalTest, AFileOfTheOwnerAlone) {
@@ -109,7 +183,7 @@ TEST_F(AnswerJournalTest, AFileCutAnywhereLosesOnlyWhatIsBehind) {
     ++opened;
     EXPECT_EQ((*journal)->request().body, request_.body);
     // What is appended now is read again behind the whole records.
-    ASSERT_TRUE((*journal)->PutOver());
+    (*journal)->PutOver();
     const auto again = Open();
     ASSERT_TRUE(again) << again.error().message;
     EXPECT_TRUE((*again)->is_over()) << size;
@@ -129,6 +203,9 @@ TEST_F(AnswerJournalTest, AnyChangedByteEndsTheReading) {
     // A damaged record is never taken: what is left is a beginning of what was written.
     if (const auto start = (*journal)->TakeStart()) {
       EXPECT_EQ(start->request, 7u);
+    }
+    if (const auto piece = (*journal)->TakePiece()) {
+      EXPECT_EQ(piece->total, 2u);
     }
     if (const auto piece = (*journal)->TakePiece()) {
       EXPECT_EQ(piece->text, "ab");

@@ -1,12 +1,17 @@
 // Tests StreamBuffer: readers from any byte and event, while it is written and afterwards.
 #include "http/answer/stream_buffer.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <memory>
 #include <string>
 #include <utility>
+
+#include "http/answer/answer_journal.h"
+#include "tests/e2e/support/temporary_folder.h"
 
 namespace kvd::http {
 namespace {
@@ -148,6 +153,67 @@ TEST_F(StreamBufferTest, ALongReplyDropsItsFirstBytes) {
   Reader last;
   Follow((20u << 20) - 5, last);
   EXPECT_EQ(last.text, "xxxxx");
+}
+
+// The journal of a stream, as the next process reads it.
+class LoggedStreamTest : public StreamBufferTest {
+ protected:
+  LoggedStreamTest() : directory_(::open(folder_.path().c_str(), O_RDONLY | O_DIRECTORY)) {
+    Request request;
+    request.method = "POST";
+    auto created = AnswerJournal::Create(directory_.get(), "a.journal", "c1", request);
+    EXPECT_TRUE(created) << created.error().message;
+    first_ = std::make_unique<StreamBuffer>(loop_, *created);
+    Spawn(BeginIt(*first_));
+    Spawn(WriteIt(*first_, "event: a\ndata: 1.5\n\n"));
+    Spawn(WriteIt(*first_, "event: b\ndata: 2.5\n\n"));
+  }
+  std::unique_ptr<StreamBuffer> Restored() {
+    auto opened = AnswerJournal::Open(directory_.get(), "a.journal");
+    EXPECT_TRUE(opened) << opened.error().message;
+    return std::make_unique<StreamBuffer>(loop_, *opened);
+  }
+  std::string TextOf(StreamBuffer& buffer) {
+    Reader reader;
+    Spawn(buffer.Follow(0, reader));
+    EXPECT_EQ(reader.type, kEventStreamType);
+    reader.Leave();
+    Run();
+    return reader.text;
+  }
+
+  test::TemporaryFolder folder_;
+  UniqueFd directory_;
+  std::unique_ptr<StreamBuffer> first_;
+};
+
+TEST_F(LoggedStreamTest, ARestoredStreamHasTheBytesThatReadersHaveSeen) {
+  const auto buffer = Restored();
+  const std::string logged = "event: a\ndata: 1.5\n\nevent: b\ndata: 2.5\n\n";
+  EXPECT_EQ(TextOf(*buffer), logged);
+  // The handler runs again, and its timings differ.
+  Spawn(BeginIt(*buffer));
+  Spawn(WriteIt(*buffer, "event: a\ndata: 1.75\n\n"));
+  Spawn(WriteIt(*buffer, "event: b\ndata: 2.75\n\n"));
+  Spawn(WriteIt(*buffer, "event: c\ndata: 3.75\n\n"));
+  EXPECT_EQ(TextOf(*buffer), logged + "event: c\ndata: 3.75\n\n");
+  EXPECT_EQ(TextOf(*Restored()), logged + "event: c\ndata: 3.75\n\n");
+}
+
+TEST_F(LoggedStreamTest, AHandlerThatFailsWhenItRunsAgainEndsTheStreamWithAnEvent) {
+  const auto buffer = Restored();
+  const std::string logged = TextOf(*buffer);
+  Spawn(SendIt(*buffer, Reply{.status = 500, .body = "{}"}));
+  EXPECT_TRUE(buffer->is_over());
+  EXPECT_FALSE(buffer->is_whole());
+  EXPECT_EQ(TextOf(*buffer), logged + "event: error\ndata: {}\n\n");
+}
+
+TEST_F(LoggedStreamTest, AStreamThatWasCompleteIsOver) {
+  first_->journal()->PutOver();
+  const auto buffer = Restored();
+  EXPECT_TRUE(buffer->is_over());
+  EXPECT_EQ(buffer->byte_count(), first_->byte_count());
 }
 
 TEST_F(StreamBufferTest, EventsAreCounted) {
