@@ -164,7 +164,7 @@ bool AnswerJournal::TakeOfAnswer(std::uint32_t kind, std::string_view bytes) {
         return false;
       }
       if (start.is_first) answer = {};
-      answer.records.push_back(std::move(start));
+      answer.records.emplace_back(std::move(start));
       return reader.is_at_end();
     }
     case kPiece: {
@@ -174,13 +174,13 @@ bool AnswerJournal::TakeOfAnswer(std::uint32_t kind, std::string_view bytes) {
           !reader.Get(piece.done) || !reader.Get(piece.total)) {
         return false;
       }
-      answer.records.push_back(std::move(piece));
+      answer.records.emplace_back(std::move(piece));
       return reader.is_at_end();
     }
     case kResult: {
       wire::GenerateResult result;
       if (!reader.Get(result)) return false;
-      answer.records.push_back(result);
+      answer.records.emplace_back(result);
       return reader.is_at_end();
     }
     default: answer.is_ended = true; return reader.is_at_end();
