@@ -67,6 +67,9 @@ Await<void> DaemonKeeper::Keep(std::shared_ptr<DaemonKeeper> keeper) {
     std::fprintf(stderr, "kvd-http: the daemon %s has ended (%s); starting it again\n",
                  keeper->process_.name().c_str(), how.c_str());
     co_await keeper->StartAgain();
+    if (keeper->is_stopping_) break;
+    std::fprintf(stderr, "kvd-http: started the daemon %s again, pid %d\n",
+                 keeper->process_.name().c_str(), static_cast<int>(keeper->process_.pid()));
   }
 }
 
