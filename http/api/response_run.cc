@@ -202,4 +202,10 @@ Await<void> ResponseRun::Whole(Responder& responder) {
   co_await responder.Send(std::move(reply));
 }
 
+Await<Result<std::size_t>> ResponseRun::CountTokens() {
+  KVD_CO_TRY(const ChatPlan plan,
+             co_await PlanChat(*tenant_, std::move(call_.input), std::move(call_.request)));
+  co_return plan.request.prompt.size();
+}
+
 }  // namespace kvd::http

@@ -49,6 +49,8 @@ class ResponseRun {
   Await<void> Stream(Responder& responder);
   // Answers, and sends the whole response.
   Await<void> Whole(Responder& responder);
+  // The number of tokens of the prompt, instead of an answer. REQUIRES: the last call on the run.
+  Await<Result<std::size_t>> CountTokens();
 
  private:
   ResponseRun(Gateway& gateway, ResponseStore& store, const Request& request)

@@ -227,6 +227,20 @@ Await<void> Cancel(Context context, const Request& request, std::string id, Resp
   co_await responder.Send(std::move(reply));
 }
 
+Await<void> CountTokens(Context context, const Request& request, Responder& responder) {
+  auto run = co_await ResponseRun::Create(context.gateway, context.store, request);
+  Reply reply;
+  if (!run) {
+    reply = ReplyOf(run.error());
+  } else if (const auto count = co_await (*run)->CountTokens(); count) {
+    reply.body = JsonText(ObjectOf(
+        {{"object", TextValue("response.input_tokens")}, {"input_tokens", CountValue(*count)}}));
+  } else {
+    reply = ReplyOf(count.error());
+  }
+  co_await responder.Send(std::move(reply));
+}
+
 using IdHandler = Await<void> (*)(Context, const Request&, std::string, Responder&);
 
 void AddWithId(Context context, Router& router, const char* method, const std::string& pattern,
@@ -256,6 +270,13 @@ void AddResponsesRoutes(Gateway& gateway, Router& router) {
                 .pattern = pattern,
                 .access = RouteAccess::kKey,
                 .handler = std::move(post)});
+    router.Add({.method = "POST",
+                .pattern = pattern + "/input_tokens",
+                .access = RouteAccess::kKey,
+                .handler = [context](const Request& request, const std::vector<std::string>&,
+                                     Responder& responder) {
+                  return CountTokens(context, request, responder);
+                }});
     AddWithId(context, router, "GET", pattern + "/{}", Get);
     AddWithId(context, router, "DELETE", pattern + "/{}", Delete);
     AddWithId(context, router, "GET", pattern + "/{}/input_items", InputItemsOf);
