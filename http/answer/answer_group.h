@@ -184,12 +184,13 @@ class AnswerGroup {
 
   static Await<void> Take(std::shared_ptr<State> state, std::unique_ptr<Source> source,
                           std::size_t index) {
+    Source* const own = source.get();  // `source` is given away with the last event
     for (bool is_over = false; !is_over;) {
-      auto piece = co_await source->Next();
+      auto piece = co_await own->Next();
       if (state->is_cancelled) break;
       Event event;
       event.index = index;
-      event.source = source.get();
+      event.source = own;
       is_over = !piece || !*piece;
       if (piece && *piece) {
         event.piece = std::move(*piece);
