@@ -43,8 +43,8 @@ class AnswerProgress {
   bool IsNews(std::uint64_t done) const { return !last_done_ || done > *last_done_; }
   bool has_reported() const { return last_done_.has_value(); }
 
-  // The timings while the prompt is computed: `done` of its tokens are, with the cached ones. Of the
-  // first report, before PromptProgress: no time has passed.
+  // The timings while the prompt is computed: `done` of its tokens are, with the cached ones. Of
+  // the first report, before PromptProgress: no time has passed.
   Value PromptTimings(const AnswerEnd& end, std::uint64_t done) const;
 
   // Tokens have come.

@@ -1,10 +1,10 @@
 // Sending the answers of a group: as a stream of events, or as one reply.
 //
 // A form makes the texts of one API from the events of the group:
-//   Await<Result<std::string>> Take(std::size_t index, Source&, Piece)  the events of a piece, or ""
-//   Await<Result<std::string>> End(std::size_t index, const Source&)   the events of an end, or ""
-//   std::string Last()                                                  what follows the last event
-//   Value Whole()                                                       the reply without a stream
+//   Await<Result<std::string>> Take(index, source, piece)  the events of a piece, or ""
+//   Await<Result<std::string>> End(index, source)          the events of an end, or ""
+//   std::string Last()                                     what follows the last event
+//   Value Whole()                                          the reply without a stream
 // In a reply without a stream the texts of Take and End are not used.
 #pragma once
 

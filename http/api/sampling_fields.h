@@ -41,11 +41,12 @@ struct UnreadTexts {
 Result<UnreadTexts> ReadSamplingFields(const Fields& fields, AnswerRequest& request);
 
 // Reads "grammar" and "json_schema" into request.grammar. `default_schema`: of a request without
-// both; may be missing. Errors: kInvalidArgument, with the field's name, and the part of the schema.
+// both; may be missing. Errors: kInvalidArgument, with the field's name, and the part of the
+// schema.
 Status ReadGrammarFields(const Fields& fields, const Value& default_schema, AnswerRequest& request);
 
-// Tokenizes the texts and sets the biases, at most wire::kBiasesMax. Errors: kInvalidArgument; those
-// of the session.
+// Tokenizes the texts and sets the biases, at most wire::kBiasesMax. Errors: kInvalidArgument;
+// those of the session.
 Await<Status> ReadTexts(Tenant& tenant, UnreadTexts texts, AnswerRequest& request);
 
 // The whole request but for its prompt and grammar. `body` is a dict. Errors: as above.
