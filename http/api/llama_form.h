@@ -39,7 +39,7 @@ class LlamaForm {
   LlamaForm(const Model& model, const ReplyFields& fields, std::shared_ptr<DaemonSession> session,
             std::size_t answer_count);
 
-  // Called when an answer is to end although the model goes on.
+  // Called when an answer is to end before the model ends it.
   void OnEndEarly(std::function<void(std::size_t index)> call) { end_early_ = std::move(call); }
   // The text of the prompt of an answer, for its reply.
   void SetPromptText(std::size_t index, std::string text);
