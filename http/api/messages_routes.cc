@@ -59,7 +59,6 @@ Await<void> Stream(const ChatPlan& plan, Tenant& tenant, const Request& request,
   ChatAnswer& answer = *answers->front();
   responder.OnGone([&answer] { answer.Cancel(); });
   MessageEvents events(MessageId(request), tenant.model().id());
-  Reply head{.body = {}, .content_type = std::string(kEventStreamType)};
   bool has_begun = false;
   for (;;) {
     auto piece = co_await answer.Next();
@@ -70,6 +69,7 @@ Await<void> Stream(const ChatPlan& plan, Tenant& tenant, const Request& request,
     }
     std::string text;
     if (!has_begun) {
+      Reply head{.body = {}, .content_type = std::string(kEventStreamType)};
       if (!co_await responder.Begin(std::move(head))) break;
       text = events.Begin(answer.end());
       has_begun = true;
