@@ -211,6 +211,7 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
     run_done_ = run_seen_ = 0;
   }
   if (cancelling_) return AppendingRequest::OnCancel();
+  if (known_) return AdoptKnown(row);
   if (finish_) return Conclude();
   Draw(row);
 }
@@ -269,6 +270,10 @@ void GenerationRequest::EndCatchingUp() {
   if (is_prompt_done && !finish_ && params_.predict_max == 0) finish_ = wire::kFinishLength;
   if (adopts_last()) {
     known_ = drawn.back();
+    if (resumption_->take_back > 0) {
+      TakeBackFrom(Pos{next_pos_.value - static_cast<std::int32_t>(resumption_->take_back)});
+      return;  // the row after the last committed token is computed again, and known_ adopted
+    }
     if (!recomputes_last()) AdoptKnown(std::exchange(state_.last_logits, {}));
   } else if (resumption_->is_last_drawn) {
     BeginRun(drawn.back());
@@ -284,11 +289,13 @@ void GenerationRequest::EndCatchingUp() {
 
 void GenerationRequest::OnTakenBack() {
   next_pos_.value -= static_cast<std::int32_t>(resumption_->take_back);
-  if (resumption_->drawn.empty()) {
+  std::vector<TokenId>& committed = resumption_->drawn;
+  if (known_) committed.pop_back();
+  if (committed.empty()) {
     --prompt_done_;
   } else {
     // The tokens that the grammar forces after this one follow with the next draw.
-    run_.assign(1, resumption_->drawn.back());
+    run_.assign(1, committed.back());
     run_seen_ = 1;
   }
   resumption_.reset();

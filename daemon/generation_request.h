@@ -109,7 +109,7 @@ struct GenerationResumption {
   bool is_last_drawn = false;
   std::size_t streamed = 0;  // number of tokens of `drawn` that the client has received
   // The number of last cells that are computed again, because the logits after their tokens were
-  // lost.
+  // lost. With is_last_drawn: at most 1, and the sampler adapts to the last token of `drawn`.
   std::size_t take_back = 0;
 };
 
@@ -168,7 +168,7 @@ class GenerationRequest final : public AppendingRequest {
   // token's row is kept or can be computed.
   bool adopts_last() const {
     return resumption_ && resumption_->is_last_drawn &&
-           (recomputes_last() || !state_.last_logits.empty());
+           (recomputes_last() || !state_.last_logits.empty() || resumption_->take_back > 0);
   }
   bool recomputes_last() const { return state_.scratch.handle() != SequenceHandle::kNone; }
   void SearchBreakers();

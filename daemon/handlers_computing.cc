@@ -304,11 +304,13 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
     SetAdaptation(info.sampler, own_first + predicted, predicted, &state);
   }
   if (resumption && resumption->is_last_drawn && NeedsLastRow(generate)) {
-    // The recorded adaptation is that before the last token. Without the token's row, the sampler
-    // does not adapt to the token.
+    // The recorded adaptation is that before the last token. Where the token's row cannot be
+    // computed on a fork, because of a recurrent state, the last committed token is computed again.
+    // Without the row, the sampler does not adapt to the token.
     if (!PrepareContinue(call, info, &state)) {
       state.last_logits.clear();
       state.scratch.Drop();
+      if (engine_.state_bytes() != 0 && progress.done > 0) resumption->take_back = 1;
     }
   }
   if (PenalisesRepetitions(generate.params.sampling)) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -173,7 +174,10 @@ void ReadNote(int fd, Note& note) {
 
 class OutlivingTest : public test::ServedDaemonTest {
  protected:
-  OutlivingTest() : ServedDaemonTest({"-c", "8192", "--prefill-chunk", "32"}) {}
+  explicit OutlivingTest(const std::string& model = "")
+      : ServedDaemonTest(model.empty()
+                             ? std::vector<std::string>{"-c", "8192", "--prefill-chunk", "32"}
+                             : std::vector<std::string>{"-m", model, "--deterministic"}) {}
 
   Result<Client> Open(const Token& token = {}) const {
     return Client::Connect({.socket_path = socket_path(),
@@ -284,6 +288,28 @@ TEST_F(OutlivingTest, AnotherProcessResumesEachAnswerWhereverTheFirstWasKilled) 
         if (HasFailure()) return;
       }
     }
+  }
+}
+
+class HybridOutlivingTest : public OutlivingTest {
+ protected:
+  HybridOutlivingTest()
+      : OutlivingTest(std::filesystem::absolute("models/notebook-1m-hybrid-q8_0.gguf")) {}
+};
+
+// A token that the grammar refuses at first takes two draws. With a recurrent state, the row of a
+// token that was streamed and not computed is not computed again on a fork.
+TEST_F(HybridOutlivingTest, DrawsAsLlamaContinueWithAGrammarAfterAKillOfTheDaemon) {
+  const Question question{.name = "with llama.cpp's draws",
+                          .grammar = "root ::= ([a-f]{2,5} \", \"){8} [0-9]{4}",
+                          .flags = wire::kLlamaDraws};
+  const Received right = RightAnswer(question);
+  ASSERT_GT(right.tokens.size(), 12u);
+  for (const std::size_t tokens : {1, 2, 3, 7, 12}) {
+    SCOPED_TRACE(testing::Message() << "killed after " << tokens << " tokens");
+    const Note note = AskAndDie(question, tokens);
+    KillDaemon();
+    ExpectResumes(Heir(note), note, question, right);
   }
 }
 
