@@ -30,6 +30,8 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds kConnectTime{500};
 constexpr milliseconds kPause{5};
 constexpr milliseconds kLockPause{20};
+// Starts of a daemon that is killed before it serves.
+constexpr int kStartsMax = 5;
 constexpr off_t kLogBytesMax = 16 << 20;
 
 UniqueFd OpenPidfd(pid_t pid) {
@@ -118,6 +120,8 @@ Status DaemonProcess::WaitUntilServing(const std::atomic<bool>& is_cancelled) {
     if (is_cancelled) return Fail(Code::kCancelled, "stopped");
     if (is_child_ && HasExited(exited_.get(), kPause)) {
       const std::string how = Reap();
+      // Somebody has killed it, which says nothing about the next start.
+      if (how == Concat("signal ", SIGKILL)) return Fail(Code::kDisconnected, "kvd was killed");
       const std::string line = LastLine(launch_.log_path);
       return Fail(Code::kIo, line.empty() ? "kvd has ended with " + how : line);
     }
@@ -151,7 +155,12 @@ Status DaemonProcess::Ensure(const std::atomic<bool>& is_cancelled) {
   exited_.reset();
   const Status found = WaitUntilServing(is_cancelled);
   if (found || found.error().code != Code::kDisconnected) return found;
-  return StartAndWait(is_cancelled);
+  Status started = StartAndWait(is_cancelled);
+  for (int starts = 1; starts < kStartsMax && !started; ++starts) {
+    if (started.error().code != Code::kDisconnected || is_cancelled) break;
+    started = StartAndWait(is_cancelled);
+  }
+  return started;
 }
 
 std::string DaemonProcess::Reap() {

@@ -6,6 +6,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <cstdio>
@@ -28,6 +29,9 @@ namespace asio = boost::asio;
 
 // How long replies may go on after a signal. llama-server's callers wait 5 seconds for the end.
 constexpr std::chrono::milliseconds kGrace{1'500};
+
+// Between two attempts to reach a daemon that is started again.
+constexpr std::chrono::milliseconds kPause{50};
 
 void Say(std::string_view text) {
   std::fprintf(stderr, "kvd-http: %.*s\n", static_cast<int>(text.size()), text.data());
@@ -256,9 +260,25 @@ Result<std::shared_ptr<DaemonSession>> Program::OpenSession(const Served& served
   return sessions_->Open(served.daemon, *tenant);
 }
 
+Await<Result<std::shared_ptr<DaemonSession>>> Program::OpenFirstSession(Served served) {
+  const ConnectOptions options{.daemon_name = served.daemon,
+                               .client_name = "kvd-http",
+                               .reconnect_timeout = Tenant::kDaemonTime};
+  asio::steady_timer timer(loop_);
+  const auto until = std::chrono::steady_clock::now() + Tenant::kDaemonTime;
+  for (;;) {
+    auto session = DaemonSession::Open(loop_, options);
+    if (session || !served.is_own || is_stopping_) co_return session;
+    const Code code = session.error().code;
+    const bool may_come = code == Code::kDisconnected || code == Code::kTimeout;
+    if (!may_come || std::chrono::steady_clock::now() > until) co_return session;
+    timer.expires_after(kPause);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
 Await<Status> Program::AddBackend(Served served) {
-  KVD_CO_TRY(const auto session,
-             DaemonSession::Open(loop_, {.daemon_name = served.daemon, .client_name = "kvd-http"}));
+  KVD_CO_TRY(const auto session, co_await OpenFirstSession(served));
   if (served.names.empty()) {
     KVD_CO_TRY(const wire::InfoReply info, co_await session->Info());
     served.names.emplace_back(info.model_name);

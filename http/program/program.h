@@ -62,6 +62,8 @@ class Program {
   // Finds or starts the daemon of the settings' model, and returns its name.
   Await<Result<std::string>> StartOwn();
   Await<Status> AddBackend(Served served);
+  // A session for the model's description. Waits for an own daemon that is started again.
+  Await<Result<std::shared_ptr<DaemonSession>>> OpenFirstSession(Served served);
   Result<std::shared_ptr<DaemonSession>> OpenSession(const Served& served,
                                                      const std::string& tenant_name);
   Await<void> WatchSignals();
