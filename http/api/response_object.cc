@@ -65,7 +65,8 @@ Value UsageOf(const AnswerEnd& end) {
 
 Value Repeated(const ResponseBegin& begin, std::string_view name, Value fallback) {
   const Value* const value = begin.body.dict().Find(name);
-  return value == nullptr ? std::move(fallback) : *value;
+  if (value != nullptr) return *value;
+  return fallback;
 }
 
 Dict Frame(const ResponseBegin& begin, std::string_view status, std::vector<Value> output) {

@@ -101,7 +101,7 @@ Await<Result<Reply>> ActOnSlot(RouteCall call, ImportTurn& turn) {
       co_return Fail(Code::kInvalidArgument, "Invalid filename: letters, digits, '.', '_' and '-'");
     }
   }
-  const SlotLease lease = co_await SlotLease::Acquire(tenant->slots(), *number, {});
+  const SlotLease lease = co_await SlotLease::Acquire(tenant->slots(), number, {});
   if (action == "erase") {
     KVD_CO_TRY(const std::uint64_t token_count, co_await EraseSlot(*tenant, lease));
     Reply reply;
