@@ -100,13 +100,12 @@ Result<std::shared_ptr<DaemonSession>> DaemonSession::Open(Loop& loop,
                                                            const ConnectOptions& options) {
   KVD_TRY(Client client, Client::Connect(options));
   KVD_TRY(const int descriptor, client.connection()->OpenEventDescriptor());
-  auto session = std::make_shared<DaemonSession>(loop, std::move(client), descriptor);
+  auto session = std::make_shared<DaemonSession>(loop, std::move(client));
   asio::co_spawn(loop, Watch(session, descriptor, loop), asio::detached);
   return session;
 }
 
-DaemonSession::DaemonSession(Loop& loop, Client client, int descriptor)
-    : loop_(loop), client_(std::move(client)), descriptor_(descriptor) {}
+DaemonSession::DaemonSession(Loop& loop, Client client) : loop_(loop), client_(std::move(client)) {}
 
 DaemonSession::~DaemonSession() = default;
 

@@ -78,7 +78,7 @@ class DaemonSession : public std::enable_shared_from_this<DaemonSession> {
  public:
   // Connects; blocks the loop for the time of a handshake. Errors: those of Client::Connect.
   static Result<std::shared_ptr<DaemonSession>> Open(Loop& loop, const ConnectOptions& options);
-  DaemonSession(Loop& loop, Client client, int descriptor);
+  DaemonSession(Loop& loop, Client client);
   ~DaemonSession();
 
   // Stops watching. Requests in flight fail.
@@ -158,7 +158,6 @@ class DaemonSession : public std::enable_shared_from_this<DaemonSession> {
 
   Loop& loop_;
   Client client_;
-  int descriptor_;
   std::optional<Error> failure_;
   std::function<void(const Error&)> on_failed_;
   std::map<RequestId, Signal*> calls_;  // requests that a coroutine waits for
