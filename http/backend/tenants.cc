@@ -59,8 +59,9 @@ Result<Limits> ReadLimits(const std::string& path, const Value& value) {
   for (const auto& [key, item] : value.dict().items()) {
     const std::string name(key.view());
     const auto* const limit = std::ranges::find(kLimits, name, &Limit::name);
-    if (limit == kLimits.end()) return Wrong(path + "." + name, "there is no such limit");
-    KVD_TRY(limits[name], ReadLimit(path + "." + name, *limit, item));
+    const std::string place = Concat(path, ".", name);
+    if (limit == kLimits.end()) return Wrong(place, "there is no such limit");
+    KVD_TRY(limits[name], ReadLimit(place, *limit, item));
   }
   return limits;
 }
