@@ -20,8 +20,8 @@ struct LoadOptions {
   std::size_t connection_count = 1;  // 1..4096
   std::size_t request_count = 1;
   double seconds_max = 600;
-  // The time of a reply's first token is the time at which its body first contains this text; empty:
-  // the time of the head.
+  // The time of a reply's first token is the time at which its body first contains this text.
+  // Empty: the time of the head.
   std::string first_mark;
 };
 
@@ -38,8 +38,8 @@ struct LoadResult {
   std::vector<LoadReply> replies;  // in the order of the requests
 };
 
-// Opens the connections, sends the requests and returns their replies. Errors: kIo, kDisconnected (a
-// server closed a connection), kCorrupt (not HTTP), kTimeout (seconds_max).
+// Opens the connections, sends the requests and returns their replies. Errors: kIo, kDisconnected
+// (the server closed a connection), kCorrupt (not HTTP), kTimeout (seconds_max).
 Result<LoadResult> RunLoad(const LoadOptions& options);
 
 // Sends request_count requests, each on a connection of its own, calls `on_sent` and drops what is

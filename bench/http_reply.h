@@ -15,8 +15,8 @@ namespace kvd::bench {
 
 class HttpReply {
  public:
-  // Takes received bytes. Returns whether the reply is complete. Errors: kCorrupt (the bytes are not
-  // an HTTP reply with a length or chunks, or bytes follow the reply).
+  // Takes received bytes. Returns whether the reply is complete. Errors: kCorrupt (the bytes are
+  // not an HTTP reply with a length or chunks, or bytes follow the reply).
   Result<bool> Take(std::string_view bytes);
 
   int status() const { return status_; }
