@@ -58,8 +58,8 @@ Result<ChatTexts> ChatTextsFrom(const wire::ChatTemplatesReply& reply);
 // The payloads of embed and rank. The spans must outlive the payloads.
 Payload TokenListsPayload(const std::span<const std::span<const TokenId>>& texts);
 Payload TextsPayload(const std::span<const std::string_view>& texts);
-// Checks that the reply has one row for each text, or one for each token. Errors: kCorrupt (also: the
-// number of values is not rows * width).
+// Checks that the reply has one row for each text, or one for each token. Errors: kCorrupt (also:
+// the number of values is not rows * width).
 Status CheckEmbedding(const wire::EmbedReply& reply, std::size_t text_count,
                       std::size_t token_count);
 // Returns the embedding of each text. Errors: those of CheckEmbedding.

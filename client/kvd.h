@@ -425,7 +425,7 @@ typedef struct kvd_sequence_info {
   uint32_t extent_count;
   uint32_t delta_count; /* number of distinct shifts */
   int32_t first_pos;
-  int32_t next_pos; /* position of the next token to append */
+  int32_t next_pos;            /* position of the next token to append */
   uint32_t expires_in_seconds; /* rounded up; 0: the sequence does not expire */
   uint64_t age_ms;
 } kvd_sequence_info;

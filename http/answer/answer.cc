@@ -1,5 +1,5 @@
-// An answer is one generation of the daemon, or several with shifts of the context between them. With
-// a journal each piece is logged before the caller sees it.
+// An answer is one generation of the daemon, or several with shifts of the context between them.
+// With a journal each piece is logged before the caller sees it.
 #include "http/answer/answer.h"
 
 #include <sys/random.h>
@@ -35,7 +35,7 @@ std::uint32_t SeedOf(const AnswerRequest& request) {
   return seed;
 }
 
-// Ends a generation that nobody reads any more, and then gives its slot back, so that the next
+// Ends a generation that has no reader any more, and then gives its slot back, so that the next
 // answer does not find a sequence on which a request computes.
 Await<void> Drain(std::unique_ptr<GenerationStream> stream, [[maybe_unused]] SlotLease lease,
                   std::shared_ptr<DaemonSession> session, SequenceHandle branch) {
@@ -250,7 +250,7 @@ Status Answer::Generate(std::size_t first, std::uint32_t flags) {
       std::min<std::uint32_t>(room(), static_cast<std::uint32_t>(kNoLimit)));
   predict_max_ = std::min(wanted(), room_tokens);
   logprobs_sent_ = request_.wants_logprobs ? std::max(request_.logprob_count, 1u) : 0;
-  if (is_resumed_) return {};  // NextPiece goes on with it behind the logged pieces
+  if (is_resumed_) return {};  // NextPiece continues it behind the logged pieces
   KVD_TRY(stream_, StartStream());
   if (log() == nullptr) return {};
   log()->Put(LoggedStart{.request = static_cast<std::uint64_t>(stream_->request()),

@@ -13,9 +13,9 @@
 // sequence stays in the slot; the sequence of a branch (StartMany, a snapshot) is dropped.
 //
 // An answer whose journal has records of an earlier process takes those first, and then resumes the
-// generation in the daemon. Where the daemon cannot resume it (its session or sequence is gone), the
-// answer is computed from its prompt again, with the same seed: what the caller has had already is
-// left out, and tokens that differ from it are an error.
+// generation in the daemon. Where the daemon cannot resume it (its session or sequence is gone),
+// the answer is computed from its prompt again, with the same seed: what the caller has had already
+// is left out, and tokens that differ from it are an error.
 #pragma once
 
 #include <chrono>
@@ -130,7 +130,7 @@ class Answer {
   // Asks the daemon how much of the prompt it could reuse, and notes why not more.
   Await<std::size_t> AskWhy();
   // Starts the generation of the prompt's tokens from index `first` on and up to the wanted tokens
-  // behind them; with the journal of an earlier process, goes on with its generation.
+  // behind them; with the journal of an earlier process, continues its generation.
   Status Generate(std::size_t first, std::uint32_t flags);
   Result<std::unique_ptr<GenerationStream>> StartStream() const;
   // The next piece of the journal, then those of the daemon, which are logged.
@@ -139,7 +139,7 @@ class Answer {
   AnswerJournal* log() const { return repeated_ ? nullptr : request_.journal.get(); }
   void Count(const GeneratedPiece& piece);
   AnswerPiece Take(GeneratedPiece piece) const;
-  // The generation has ended: goes on after a shift (returns true), or completes end_.
+  // The generation has ended: continues after a shift (returns true), or completes end_.
   Await<Result<bool>> GoesOn();
   Await<Result<bool>> ShiftContext();
   Await<std::string> FindStop();
@@ -160,7 +160,7 @@ class Answer {
   std::int32_t predict_max_ = 0;
   std::uint32_t flags_ = 0;
   LoggedStart start_;           // of the earlier process, with is_resumed_ or was_resumed_
-  bool is_resumed_ = false;     // the journal has its pieces; then the daemon goes on
+  bool is_resumed_ = false;     // the journal has its pieces; then the daemon continues
   bool is_uncertain_ = false;   // the daemon has not said yet whether it can go on
   bool was_resumed_ = false;    // some generation of the answer was
   std::uint32_t received_ = 0;  // tokens that the journal had

@@ -1,6 +1,6 @@
-// AnswerJournal: a file with all that a gateway needs to go on with a reply after it was killed: the
-// request, what was asked of the daemon, each piece that the daemon has sent, and the bytes of the
-// reply.
+// AnswerJournal: a file with all that a gateway needs to go on with a reply after it was killed:
+// the request, what was asked of the daemon, each piece that the daemon has sent, and the bytes of
+// the reply.
 //
 // A piece is written before anything is made from it, and the reply's bytes are written before a
 // client sees them. A gateway that reads the journal shows the same bytes, makes the answers again

@@ -1,9 +1,9 @@
 // How a prompt finds its prefix. The slot's sequence holds tokens of an earlier answer. If they are
 // a prefix of the prompt, the answer continues the sequence. Otherwise the common prefix is forked,
-// and the slot's sequence is retained, so that the daemon's prefix cache keeps its tail; if the tail
-// is too short for that, or the client has named the slot, the tail is removed. If the daemon's
-// prefix cache holds more of the prompt than the slot, the answer takes a new sequence, which takes
-// the cached prefix by itself.
+// and the slot's sequence is retained, so that the daemon's prefix cache keeps its tail; if the
+// tail is too short for that, or the client has named the slot, the tail is removed. If the
+// daemon's prefix cache holds more of the prompt than the slot, the answer takes a new sequence,
+// which takes the cached prefix by itself.
 #include <algorithm>
 #include <utility>
 
@@ -58,7 +58,8 @@ Await<Result<std::size_t>> Answer::PrepareSlot() {
     const std::size_t elsewhere = co_await AskWhy();
     end_.cached_tokens = static_cast<std::uint32_t>(elsewhere);
     if (elsewhere > common && !request_.slot) co_return co_await TakeFreshSequence(slot);
-    // A client that names the slot expects the slot's own prefix, unless another one is much longer.
+    // A client that names the slot expects the slot's own prefix, unless another one is much
+    // longer.
     if (elsewhere > kShortestShared && elsewhere > 2 * common) {
       co_return co_await TakeFreshSequence(slot);
     }

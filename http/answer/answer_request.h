@@ -1,5 +1,5 @@
-// AnswerRequest: everything that decides one answer of the model, without the form in which a client
-// asked for it or reads it.
+// AnswerRequest: everything that decides one answer of the model, without the form in which a
+// client asked for it or reads it.
 #pragma once
 
 #include <chrono>
@@ -44,7 +44,7 @@ struct AnswerRequest {
   bool wants_progress = false;
   // Limit of the time from the first token on; nullopt: none.
   std::optional<std::chrono::milliseconds> predict_time_max;
-  // JournalOf(responder): the answer is logged, or goes on where an earlier process has logged it.
+  // JournalOf(responder): the answer is logged, or continues where an earlier process logged it.
   // null: neither.
   std::shared_ptr<AnswerJournal> journal;
   std::uint32_t number = 0;  // of the first answer in the journal

@@ -1,6 +1,7 @@
-// How an answer continues that of an earlier process, which was killed. The pieces of its journal are
-// taken without the daemon. When they are used up and the answer has not ended, it takes its slot
-// and its sequence again, and resumes the generation. Where that fails, it computes itself again.
+// How an answer continues that of an earlier process, which was killed. The pieces of its journal
+// are taken without the daemon. When they are used up and the answer has not ended, it takes its
+// slot and its sequence again, and resumes the generation. Where that fails, it computes itself
+// again.
 #include <algorithm>
 #include <utility>
 

@@ -3,7 +3,7 @@
 //
 //   ChatInput input;                       // messages in OpenAI's form, tools, ...
 //   KVD_CO_TRY(const ChatPlan plan, co_await PlanChat(tenant, std::move(input), request));
-//   KVD_CO_TRY(auto answers, co_await ChatAnswer::Start(tenant, plan, 1));   // answer/chat_answer.h
+//   KVD_CO_TRY(auto answers, co_await ChatAnswer::Start(tenant, plan, 1));
 //
 // A plan is a plain value. It knows nothing of the form in which a client sends a chat: the routes
 // of OpenAI, Anthropic and llama-server convert their messages to OpenAI's form first.

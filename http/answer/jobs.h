@@ -65,8 +65,8 @@ class Jobs {
   // Cancels the job and forgets it. Does nothing if there is none.
   void Remove(const std::string& tenant, const std::string& id);
 
-  // Reads the journals of an earlier process. Returns, for each tenant, the sequences in which their
-  // answers were computed. Called once, before Recover.
+  // Reads the journals of an earlier process. Returns, for each tenant, the sequences in which
+  // their answers were computed. Called once, before Recover.
   std::map<std::string, std::set<SequenceHandle>> ReadJournals();
   // Runs the jobs of an earlier process again, and waits until those whose answers were computed
   // have their slots again: until then no other request may take one. Returns their number.

@@ -27,7 +27,8 @@ class ResponseStore {
   static constexpr std::size_t kResponsesMax = 4096;
   static constexpr std::uint64_t kPutsBetweenListings = 64;
 
-  // Makes the directory (0700). An empty path: nothing is stored, and nothing is found. Errors: kIo.
+  // Makes the directory (0700). An empty path: nothing is stored, and nothing is found. Errors:
+  // kIo.
   static Result<std::unique_ptr<ResponseStore>> Open(const std::string& directory);
 
   // "resp_" and 32 hexadecimal digits. Other ids are not found, and are never file names.

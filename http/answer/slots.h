@@ -1,4 +1,5 @@
-// Slots: the sequences in which a tenant's answers are computed, as many as may be computed at once.
+// Slots: the sequences in which a tenant's answers are computed, as many as may be computed at
+// once.
 //
 // A slot has a number, as llama-server's slots have, and keeps its sequence when an answer ends, so
 // that the next answer of the same conversation continues it. A request that names no slot gets the

@@ -4,9 +4,9 @@
 // A buffer is used by one handler, which writes, and by coroutines that follow it. When the reply
 // grows beyond kBytesMax, its first bytes are dropped; a reader that needs them is told so.
 //
-// With a journal every byte is logged before a reader sees it. A buffer whose journal was written by
-// an earlier process begins with that reply; the handler, which runs again, writes the same texts
-// again, and they are ignored: a text with timings would differ.
+// With a journal every byte is logged before a reader sees it. A buffer whose journal was written
+// by an earlier process begins with that reply; the handler, which runs again, writes the same
+// texts again, and they are ignored: a text with timings would differ.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The numbers are written without a Value each: a reply may have millions. Each is the shortest text
-// that is read as the same float.
+// The numbers are written without a Value each: a reply may have millions. Each is the shortest
+// text that is read as the same float.
 #include "http/api/embedding_form.h"
 
 #include <algorithm>

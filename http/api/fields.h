@@ -1,7 +1,7 @@
 // Fields: reads the members of a JSON object of a request, and names what has a wrong type or
 // range: "temperature: a number is needed, not \"hot\"".
 //
-// null means that the member is absent, as clients send it. Members that nobody reads are ignored,
+// null means that the member is absent, as clients send it. Unknown members are ignored,
 // as llama-server ignores them.
 #pragma once
 

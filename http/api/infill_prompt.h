@@ -34,7 +34,7 @@ Status CheckInfillTokens(const InfillTokens& tokens);
 struct InfillFields {
   std::string prefix;                                      // input_prefix
   std::string suffix;                                      // input_suffix
-  std::string prompt;                                      // the beginning of what fills the gap
+  std::string prompt;                                      // the beginning of the text for the gap
   std::vector<std::pair<std::string, std::string>> files;  // input_extra: name and text
 };
 // Errors: kInvalidArgument, with the field's name.

@@ -24,7 +24,7 @@ struct RecentRates {
   double prompt_tokens_per_s = 0;
   double predicted_tokens_per_s = 0;
 };
-// The rates of what `now` has more than `before`; 0: nothing.
+// The rates between `before` and `now`; 0: nothing was counted.
 RecentRates RatesBetween(const Metrics& before, const Metrics& now);
 
 // What a daemon reports about itself.

@@ -22,8 +22,9 @@ struct TextReading {
 };
 
 // Reads a text, a list of texts and token ids ([12, 34, "text"]), or {"prompt_string": ...}. `path`
-// names the value in errors. Input and path must live until the coroutine ends. Errors: kInvalidArgument: another form, an id outside of the
-// vocabulary; kUnsupported: images or audio beside the text; those of the session.
+// names the value in errors. Input and path must live until the coroutine ends. Errors:
+// kInvalidArgument: another form, an id outside of the vocabulary; kUnsupported: images or audio
+// beside the text; those of the session.
 Await<Result<std::vector<TokenId>>> TokensOf(DaemonSession& session, std::uint32_t vocab_size,
                                              const Value& input, const std::string& path,
                                              TextReading reading);

@@ -120,7 +120,7 @@ Status DaemonProcess::WaitUntilServing(const std::atomic<bool>& is_cancelled) {
     if (is_cancelled) return Fail(Code::kCancelled, "stopped");
     if (is_child_ && HasExited(exited_.get(), kPause)) {
       const std::string how = Reap();
-      // Somebody has killed it, which says nothing about the next start.
+      // It was killed by a signal, which says nothing about the next start.
       if (how == Concat("signal ", SIGKILL)) return Fail(Code::kDisconnected, "kvd was killed");
       const std::string line = LastLine(launch_.log_path);
       return Fail(Code::kIo, line.empty() ? "kvd has ended with " + how : line);

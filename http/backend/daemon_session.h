@@ -135,7 +135,7 @@ class DaemonSession : public std::enable_shared_from_this<DaemonSession> {
 
   Result<std::unique_ptr<GenerationStream>> Generate(SequenceHandle sequence,
                                                      const GenerateOptions& options);
-  // Goes on with the generation of an earlier process of this session (Client::ResumeGenerate).
+  // Continues the generation of an earlier process of this session (Client::ResumeGenerate).
   Result<std::unique_ptr<GenerationStream>> ResumeGenerate(RequestId request,
                                                            SequenceHandle sequence,
                                                            const GenerateOptions& options,

@@ -205,7 +205,8 @@ TEST_F(KvctlTest, RunGoesOnFromWhatIsNamed) {
 TEST_F(KvctlTest, PsShowsSequences) {
   const Outcome outcome = Kvctl("ps");
   EXPECT_TRUE(Holds(outcome, "HANDLE"));
-  EXPECT_TRUE(Holds(outcome, "4294967299  uid 1000, pid 42     300     100  200  1m 5s    never  live"));
+  EXPECT_TRUE(
+      Holds(outcome, "4294967299  uid 1000, pid 42     300     100  200  1m 5s    never  live"));
   EXPECT_TRUE(Holds(Kvctl("ps --json"), R"([{"handle":"4294967299")"));
 }
 

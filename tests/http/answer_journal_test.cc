@@ -200,7 +200,7 @@ TEST_F(AnswerJournalTest, AnyChangedByteEndsTheReading) {
     SetBytes(damaged);
     const auto journal = Open();
     if (!journal) continue;
-    // A damaged record is never taken: what is left is a beginning of what was written.
+    // A damaged record is never taken: the records before it are those that were written.
     if (const auto start = (*journal)->TakeStart()) {
       EXPECT_EQ(start->request, 7u);
     }

@@ -1,6 +1,6 @@
 // Runs the tests of tests/http/clients, in which clients of the npm registry talk to kvd-http: the
-// packages of OpenAI, Anthropic, Vercel and LangChain. `tools/bootstrap --web` installs Node and the
-// packages; without them the tests are skipped.
+// packages of OpenAI, Anthropic, Vercel and LangChain. `tools/bootstrap --web` installs Node and
+// the packages; without them the tests are skipped.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
