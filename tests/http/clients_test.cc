@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kFolder = "tests/http/clients";
 
 // Runs a shell command, and returns its exit status and what it has printed.
-std::pair<int, std::string> Run(const std::string& command) {
+std::pair<int, std::string> RunCommand(const std::string& command) {
   std::FILE* const pipe = ::popen((command + " 2>&1").c_str(), "re");
   if (pipe == nullptr) return {-1, "popen failed"};
   std::string output;
@@ -30,12 +30,13 @@ std::pair<int, std::string> Run(const std::string& command) {
 class HttpClientsTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(HttpClientsTest, TheClientsTestsPass) {
-  if (Run("node --version").first != 0) GTEST_SKIP() << "node is missing: tools/bootstrap --web";
+  if (RunCommand("node --version").first != 0)
+    GTEST_SKIP() << "node is missing: tools/bootstrap --web";
   if (!std::filesystem::exists(std::string(kFolder) + "/node_modules")) {
     GTEST_SKIP() << "npm packages are missing: tools/bootstrap --web";
   }
   const auto [status, output] =
-      Run(std::string("cd ") + kFolder + " && node --test " + GetParam() + ".test.mjs");
+      RunCommand(std::string("cd ") + kFolder + " && node --test " + GetParam() + ".test.mjs");
   EXPECT_EQ(status, 0) << output;
 }
 
