@@ -88,7 +88,7 @@ Result<bool> HttpReply::TakeChunks() {
       if (end == std::string::npos) return false;
       const auto bytes = NumberAt(pending_, 16);
       if (!bytes) return Fail(Code::kCorrupt, "the length of a chunk: ", pending_.substr(0, 80));
-      chunk_bytes_left_ = *bytes;
+      chunk_bytes_left_ = bytes;
       pending_.erase(0, end + kLineEnd.size());
     }
     if (pending_.size() < *chunk_bytes_left_ + kLineEnd.size()) return false;

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::StartsWith;
 
-Result<ChatInput> Read(std::string members, const Settings& settings = {}) {
+Result<ChatInput> Read(const std::string& members, const Settings& settings = {}) {
   std::string json = R"({"messages":[{"role":"user","content":"Hi"}])";
   if (!members.empty()) json += "," + members;
   json += "}";

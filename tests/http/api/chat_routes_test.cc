@@ -9,7 +9,6 @@
 namespace kvd::http {
 namespace {
 
-using test::At;
 using test::EventsOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
