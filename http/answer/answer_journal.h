@@ -1,4 +1,4 @@
-// AnswerJournal: a file with all that a gateway needs to go on with a reply after it was killed:
+// AnswerJournal: a file with all that a gateway needs to continue a reply after it was killed:
 // the request, what was asked of the daemon, each piece that the daemon has sent, and the bytes of
 // the reply.
 //

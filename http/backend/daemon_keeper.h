@@ -1,5 +1,5 @@
 // DaemonKeeper: keeps the daemon of a kvd-http running: finds or starts it, and starts it again
-// when it dies, so that the sessions of all tenants go on with the daemon's stored state.
+// when it dies, so that the sessions of all tenants continue with the daemon's stored state.
 //
 // The loop's thread uses a DaemonKeeper; the blocking work of DaemonProcess runs on a worker.
 #pragma once

@@ -44,7 +44,7 @@ class EmbeddingRoutesTest : public test::RouteTest {
     for (const Value& value : row.items()) sum += value.number() * value.number();
     return std::sqrt(sum);
   }
-  Value Data(std::string body) { return At(ValueOf(Post("/v1/embeddings", body)), "data"); }
+  Value Data(const std::string& body) { return At(ValueOf(Post("/v1/embeddings", body)), "data"); }
 };
 
 TEST_F(EmbeddingRoutesTest, EveryFormOfInputIsEmbedded) {
@@ -116,7 +116,9 @@ TEST_F(EmbeddingRoutesTest, WithoutPoolingEachTokenHasARow) {
 
 TEST_F(EmbeddingRoutesTest, WrongRequestsAreNamed) {
   Start(EncoderPath());
-  const auto error = [this](std::string body) { return ErrorOf(Post("/v1/embeddings", body)); };
+  const auto error = [this](const std::string& body) {
+    return ErrorOf(Post("/v1/embeddings", body));
+  };
   EXPECT_EQ(error("{}"), R"(400 "input" or "content" must be provided)");
   EXPECT_EQ(error(R"({"input":[]})"), "400 input: an empty list");
   EXPECT_EQ(error(R"({"input":[[]]})"), "400 Input content cannot be empty");

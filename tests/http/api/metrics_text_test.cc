@@ -5,6 +5,8 @@
 
 #include <chrono>
 
+#include "base/text.h"
+
 namespace kvd::http {
 namespace {
 
@@ -20,13 +22,13 @@ TEST(MetricsTextTest, EveryNameOfLlamaServerHasHelpTypeAndValue) {
         "spec_decode_num_accepted_tokens_total", "spec_decode_num_drafts_total"}) {
     const std::string full = std::string("llamacpp:") + name;
     EXPECT_THAT(text, HasSubstr("# HELP " + full + " "));
-    EXPECT_THAT(text, HasSubstr("# TYPE " + full + " counter\n" + full + " 0\n"));
+    EXPECT_THAT(text, HasSubstr(Concat("# TYPE ", full, " counter\n", full, " 0\n")));
   }
   for (const char* const name :
        {"prompt_tokens_seconds", "predicted_tokens_seconds", "requests_processing",
         "requests_deferred", "n_busy_slots_per_decode"}) {
     const std::string full = std::string("llamacpp:") + name;
-    EXPECT_THAT(text, HasSubstr("# TYPE " + full + " gauge\n" + full + " 0\n"));
+    EXPECT_THAT(text, HasSubstr(Concat("# TYPE ", full, " gauge\n", full, " 0\n")));
   }
   EXPECT_THAT(text, Not(HasSubstr("kvd:")));
 }

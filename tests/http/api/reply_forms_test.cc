@@ -137,7 +137,7 @@ TEST(TokenProbsTest, RecordsAreReadTokenByToken) {
 
 TEST(OpenAiChatFormTest, EventsBecomeDeltas) {
   using Kind = AnswerEvent::Kind;
-  const auto json = [](AnswerEvent event) { return JsonText(DeltaOf(event)); };
+  const auto json = [](const AnswerEvent& event) { return JsonText(DeltaOf(event)); };
   EXPECT_EQ(json({.kind = Kind::kContent, .text = "Hi", .id = {}}), R"({"content":"Hi"})");
   EXPECT_EQ(json({.kind = Kind::kReasoning, .text = "Hm", .id = {}}),
             R"({"reasoning_content":"Hm"})");
