@@ -131,10 +131,10 @@ typedef struct kvd_connect_options {
   /* How long the library tries to restore a lost connection; 0: not at all; default 10,000. */
   int32_t reconnect_timeout_ms;
   /* Seconds for which the daemon keeps the session after the connection is lost without kvd_close,
-   * or after kvd_leave, also if this process has ended; at most 604,800. Another process resumes the
-   * session with session_token. Requests in flight stop after the step in progress; the other
-   * process continues a generation with kvd_generate_resume_submit. Default 0: the session ends with
-   * this process. */
+   * or after kvd_leave, also if this process has ended; at most 604,800. Another process resumes
+   * the session with session_token. Requests in flight stop after the step in progress; the other
+   * process continues a generation with kvd_generate_resume_submit. Default 0: the session ends
+   * with this process. */
   uint32_t outlive_seconds;
   /* The tenant to which the session belongs; all zero (default): the uid itself. The daemon accepts
    * tenants only from the uid of its flag --tenant-uid. */

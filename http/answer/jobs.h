@@ -1,5 +1,5 @@
-// Jobs: replies that go on when their client is gone, and when the gateway was killed: the streams
-// of requests with an X-Conversation-Id, and responses in the background.
+// Jobs: replies that continue when their client is gone, and when the gateway was killed: the
+// streams of requests with an X-Conversation-Id, and responses in the background.
 //
 // A job runs a handler with a StreamBuffer as its client, and has a journal in the gateway's state
 // directory. Recover runs the handlers of all journals of an earlier process again: they make the

@@ -1,6 +1,6 @@
 // A response in the background, and a stored one that is streamed, run as jobs (answer/jobs.h)
-// whose id is that of the response, so that they go on without their client and after a restart. A
-// request with an X-Conversation-Id always runs as a job, which is found by this id, too.
+// whose id is that of the response, so that they continue without their client and after a restart.
+// A request with an X-Conversation-Id always runs as a job, which is found by this id, too.
 #include "http/api/responses_routes.h"
 
 #include <charconv>
