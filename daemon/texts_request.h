@@ -38,7 +38,8 @@ class TextsRequest : public ComputingRequest {
   virtual Result<std::vector<TokenId>> TokensOf(const Engine& engine, std::size_t text) = 0;
   // The name of a text in errors: "text 3".
   virtual std::string NameOf(std::size_t text) const = 0;
-  // Takes the result of a text of token_count tokens. Texts come in their order.
+  // Receives the embedding of the next text, which has token_count tokens. Called once for each
+  // text of the request, in their order.
   virtual void Take(Embedding embedding, std::size_t token_count) = 0;
   // Sets the answer; called once, after the last text.
   virtual void Answer() = 0;

@@ -153,10 +153,11 @@ class Engine {
   virtual Result<std::unique_ptr<EmbedWork>> StartEmbed(std::span<const TokenId> tokens,
                                                         std::optional<Pooling> pooling) = 0;
   // Starts encoding the text that the sequence's decoder attends to. The keys and values of the
-  // text become cells, which forks share. A sequence can encode one text, before its first token.
-  // Errors: those of CheckEncode; kExists (the sequence has an encoded text); kInvalidArgument (the
-  // sequence has tokens); those of Restores::Begin; of a slice: kNumerical, kNoSpace, those of
-  // Restores::Commit. After an error the sequence is unchanged.
+  // text become cells, which forks share. A sequence can have one encoded text, which must be
+  // encoded before the sequence has tokens. Errors: those of CheckEncode; kExists (the sequence has
+  // an encoded text); kInvalidArgument (the sequence has tokens); those of Restores::Begin; of a
+  // slice: kNumerical, kNoSpace, those of Restores::Commit. After an error the sequence is
+  // unchanged.
   virtual Result<std::unique_ptr<EngineWork>> StartEncode(SequenceHandle sequence,
                                                           std::span<const TokenId> tokens,
                                                           const RequestTag& applied = {}) = 0;

@@ -84,7 +84,7 @@ Status CheckToken(std::string_view field, std::size_t index, TokenId token,
   return Bad(field, Concat("number ", index, " is ", token, ", the vocabulary has ", vocab_size));
 }
 
-// Bytes of texts that each follow their length.
+// Returns how many bytes the texts take if the length of each is written before it.
 std::size_t LengthPrefixedBytes(std::span<const std::string_view> texts) {
   std::size_t byte_count = 0;
   for (const std::string_view text : texts) byte_count += sizeof(std::uint32_t) + text.size();
@@ -129,8 +129,8 @@ std::uint64_t HashOfGrammar(Reader rest, std::uint32_t grammar_bytes) {
   return hash != 0 ? hash : 1;
 }
 
-// Parses `count` texts that each follow their length and that `validate` accepts. `field`: the name
-// of one text. The texts end where the reader ends.
+// Parses `count` texts. The length of each is written before it, and `validate` must accept each.
+// `field`: the name of one text. The texts end where the reader ends.
 Result<std::vector<std::string>> ParseShortTexts(Reader reader, std::uint32_t count,
                                                  const std::string& field,
                                                  Status (*validate)(std::string_view)) {

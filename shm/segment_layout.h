@@ -50,7 +50,7 @@ inline constexpr std::uint32_t kCommitRecordBytes = 1u << 20;
 // Largest number of forks of one request, chosen so that the forks fit into one commit record.
 inline constexpr std::uint32_t kForksMax = 1024;
 inline constexpr std::uint32_t kNameBytesMax = 64;
-// Number of applied requests that a session records.
+// A session records its last kAppliedMax requests that changed state.
 inline constexpr std::uint32_t kAppliedMax = 62;
 // Number of edits kept for each sequence; divides 2^32.
 inline constexpr std::uint32_t kEditsKept = 32;

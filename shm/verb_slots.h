@@ -86,7 +86,7 @@ constexpr auto Number(std::string_view name, T Args::* member, ArgumentSlot slot
   return ArgumentMember<Args, T>{
       member, slot, {.kind = SlotKind::kNumber, .name = name, .min = min, .max = max}};
 }
-// Returns the description of an argument in slot p0.
+// Returns how a verb encodes a position: in the first argument slot (p0) of its request.
 template <class Args, class T>
 constexpr auto Position(std::string_view name, T Args::* member, std::int64_t min) {
   return ArgumentMember<Args, T>{
@@ -94,7 +94,7 @@ constexpr auto Position(std::string_view name, T Args::* member, std::int64_t mi
       ArgumentSlot::kP0,
       {.kind = SlotKind::kPosition, .name = name, .min = min, .max = kInt32Max}};
 }
-// Returns the description of an argument in slots p0 and p1.
+// Returns how a verb encodes a range of positions: in the first two argument slots (p0, p1).
 template <class Args>
 constexpr auto Range(PosRange Args::* member) {
   return ArgumentMember<Args, PosRange>{

@@ -1,4 +1,5 @@
-// kvctl info --profile: shows how the time of decode steps and of steps with prompts is divided.
+// kvctl info --profile: shows how much time each part of a forward pass takes, for decode steps and
+// for steps with prompts.
 #include <algorithm>
 #include <cstdio>
 #include <numeric>

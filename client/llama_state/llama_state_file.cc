@@ -91,7 +91,7 @@ class Attempt {
   LlamaStateCursor cursor_;
   const Reading& reading_;
   WorkMeter meter_;
-  // True: in the file, each cell has a token id after its coordinates.
+  // Whether the file has a token id after the position and the sequences of each cell.
   bool has_cell_tokens_ = false;
   LlamaStateFile file_;
 };

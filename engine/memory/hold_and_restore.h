@@ -65,9 +65,10 @@ struct RestoreRequest {
   RequestTag applied{};  // recorded with the commit
 };
 
-// The cells and slots that are reserved for a restore. For each group the caller writes K and V of
-// the cells from the first_cell of the group's part on. The caller also writes the slots (f32
-// values at Memory::StateBytes and LogitsBytes), and then commits the restore.
+// The cells and the slots for recurrent states and logits that are reserved for a restore. For each
+// group the caller writes K and V of the cells from the first_cell of the group's part on. The
+// caller also writes the slots (f32 values at Memory::StateBytes and LogitsBytes), and then commits
+// the restore.
 struct Restore {
   SequenceHandle handle = SequenceHandle::kNone;
   // By block group; the cells' stored and effective positions are equal.

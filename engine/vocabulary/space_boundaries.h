@@ -16,8 +16,8 @@ namespace kvd {
 
 class SpaceBoundaries {
  public:
-  // `text`: a text that merging may produce. Every such text must be added before the first call of
-  // WordBytes.
+  // `text`: a text that merging may produce. Every text that merging may produce must be added
+  // before the first call of WordBytes.
   void Add(std::string_view text);
 
   // The bytes of the first word of `text`. REQUIRES: text is not empty, and begins where a word

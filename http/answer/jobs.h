@@ -68,8 +68,9 @@ class Jobs {
   // Reads the journals of an earlier process. Returns, for each tenant, the sequences in which
   // their answers were computed. Called once, before Recover.
   std::map<std::string, std::set<SequenceHandle>> ReadJournals();
-  // Runs the jobs of an earlier process again, and waits until those whose answers were computed
-  // have their slots again: until then no other request may take one. Returns their number.
+  // Runs the jobs of an earlier process again. Waits until each job whose answer was partly
+  // computed has its slot again; the gateway accepts requests only after that, so that no request
+  // takes such a slot. Returns the number of jobs.
   Await<std::size_t> Recover();
 
  private:

@@ -24,8 +24,8 @@ class ChunkDecoder {
     std::string_view body;  // part of the bytes that were taken
     Problem problem = Problem::kNone;
   };
-  // Takes bytes up to the next part of the body, or to the end. Takes all bytes if no such part
-  // begins in them. REQUIRES: !is_done().
+  // Consumes `bytes` up to the next bytes of the body, or up to the end of the message. Consumes
+  // all of `bytes` if they contain neither. REQUIRES: !is_done().
   Step Take(std::string_view bytes);
 
   bool is_done() const { return state_ == State::kDone; }

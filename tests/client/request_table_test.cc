@@ -81,7 +81,7 @@ TEST(RequestTableTest, AnAdoptedRequestIsAnEntryLikeOthers) {
   table.Free(table.Find(far));
   EXPECT_EQ(table.Find(far), nullptr);
   EXPECT_EQ(table.count(), 2u);
-  // Later ids are larger than the adopted ones.
+  // Ids that are given later are larger than the ids of the adopted requests.
   EXPECT_GT(table.Add(OutputMode::kCollect)->id, same_index);
   table.Free(table.Find(same_index));
   for (std::size_t i = 0; i < layout::kAppliedMax; ++i) {

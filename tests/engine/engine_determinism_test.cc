@@ -107,10 +107,11 @@ std::vector<Named> Shapes() {
   shapes.back().shape.name = "tiny-windows";
   shapes.back().shape.layers = 4;
   shapes.back().shape.window = 45;
-  // Layer norms; attention and feed-forward in parallel; windows.
+  // A shape with layer norms, with attention and feed-forward in parallel, and with sliding
+  // windows.
   add("cohere2", Architecture::kCohere2, RopeScaling::kNone);
   shapes.back().shape.layers = 4;
-  // Layer norms with a bias, norms of q and k with weights for each head.
+  // A shape with biased layer norms, and with norms of q and k that have weights for each head.
   add("stablelm", Architecture::kStableLm, RopeScaling::kNone);
   shapes.back().shape.qk_norm = true;
   // Feed-forwards without a gate, biases everywhere.

@@ -8,6 +8,7 @@
 #include <functional>
 #include <iterator>
 
+#include "base/text.h"
 #include "engine/engine.h"
 #include "engine/forward/architectures/architecture.h"
 #include "engine/model/gguf_file.h"
@@ -152,9 +153,9 @@ EditedTensor Interleave(std::string name, const EditedTensor& first, const Edite
 void FuseGateAndUp(EditedTensors& tensors, std::uint32_t layers, const std::string& part) {
   for (std::uint32_t layer = 0; layer < layers; ++layer) {
     const std::string block = "blk." + std::to_string(layer) + ".";
-    const EditedTensor gate = TakeTensor(tensors, block + "ffn_gate_exps." + part);
-    const EditedTensor up = TakeTensor(tensors, block + "ffn_up_exps." + part);
-    tensors.push_back(Interleave(block + "ffn_gate_up_exps." + part, gate, up));
+    const EditedTensor gate = TakeTensor(tensors, Concat(block, "ffn_gate_exps.", part));
+    const EditedTensor up = TakeTensor(tensors, Concat(block, "ffn_up_exps.", part));
+    tensors.push_back(Interleave(Concat(block, "ffn_gate_up_exps.", part), gate, up));
   }
 }
 

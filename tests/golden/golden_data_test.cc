@@ -39,9 +39,10 @@ std::vector<std::string> TablesOfThisMachine() {
 void ExpectAllPass(const std::string& flags, const std::string& folders = kFolder) {
   const std::vector<std::string> tables = TablesOfThisMachine();
   ASSERT_FALSE(tables.empty());
+  const std::string arguments = flags + " " + folders;
   for (const std::string& table : tables) {
     ::setenv("KVD_KERNELS", table.c_str(), 1);
-    const Outcome outcome = RunGolden(flags + " " + folders);
+    const Outcome outcome = RunGolden(arguments);
     EXPECT_EQ(outcome.status, 0) << table << "\n" << outcome.text;
     EXPECT_NE(outcome.text.find(" passed, 0 failed"), std::string::npos) << outcome.text;
   }
@@ -70,8 +71,8 @@ TEST(GoldenDataTest, EveryScenarioPassesThroughADaemon) { ExpectAllPass("--spawn
 TEST(GoldenDataTest, EveryScenarioPassesWithTheDeterministicForm) {
   ExpectAllPass("--deterministic");
 }
-// Runs on machines that lack only the tile instructions of AMX. Each tile instruction is trapped
-// and emulated.
+// This test returns at once unless the machine has every instruction of the amx table but the tile
+// instructions, which are trapped and emulated here.
 TEST(GoldenDataTest, EveryScenarioPassesWithTrappedTiles) {
   if (kernels::SelectOrTrap("amx").table == nullptr || !kernels::TilesAreTrapped()) return;
   ::setenv("KVD_KERNELS", "amx", 1);

@@ -19,7 +19,7 @@ Vector Model::Next(TokenId token, std::int32_t pos, Sequence& sequence) const {
                             .pos = pos,
                             .keys = std::vector<Vector>(layer_count_),
                             .values = std::vector<Vector>(layer_count_)});
-  const Vector logits = output_ * RunLayers(Embed(token), sequence);
+  Vector logits = output_ * RunLayers(Embed(token), sequence);
   if (logit_bound_ == 0) return logits;
   Vector bounded;
   for (const double logit : logits)

@@ -36,8 +36,8 @@ class ShapeReader {
   // The values that satisfy all `nodes`.
   Result<ShapePointer> Of(const NodeSet& nodes);
 
-  // Returns whether a value satisfies all `nodes`. `with_formats`: the keyword "format" is
-  // enforced, otherwise ignored.
+  // Returns whether `value` satisfies every node of `nodes`. `with_formats`: the keyword "format"
+  // is enforced, otherwise ignored.
   Result<bool> Accepts(const NodeSet& nodes, const Value& value, bool with_formats);
 
   // Returns whether no text that is written for `written` satisfies `nodes`; false if that is not

@@ -142,7 +142,8 @@ TEST_F(StateImageTest, AnOutlineTellsWhatTheWholeHas) {
   for (std::size_t plane = 0; plane < all.rows.size(); ++plane) {
     EXPECT_EQ(sketch.rows[plane].begin, all.rows[plane].begin);
   }
-  // An outline is refused as a complete state, and a complete state as an outline.
+  // Open refuses an outline (a state without rows of cells) where a complete state is expected, and
+  // a complete state where an outline is expected.
   EXPECT_FALSE(StateImage::Open(model_, outline, StateContent::kAll));
   const auto longer = StateImage::Open(model_, bytes_, StateContent::kOutline);
   ASSERT_FALSE(longer);
