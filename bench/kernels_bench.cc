@@ -1,5 +1,5 @@
-// Measures products, decoding of rows and attention for each table of kernels, and the limits of
-// the machine in the same run.
+// Measures products, the conversion of quantised rows to floats, and attention for each table of
+// kernels, and the limits of the machine in the same run.
 //
 // BM_Machine*: the rates at which one core reads from memory (stream), copies, and multiplies and
 // adds. Compare `GB/s` of a narrow product with BM_MachineReads, and `GFLOP/s` of a wide one with

@@ -3,9 +3,9 @@
 //
 // Owner: the server; the io thread calls all methods. Metadata verbs act directly on the engine's
 // memory (which holds its own lock for microseconds) and never wait for a step. Long work on text
-// and files is returned as a call for the workers. Computing verbs are submitted to the scheduler.
-// The arguments of a submission have passed wire::ValidateSubmission and are a private copy; the
-// service makes all other checks before it changes any state.
+// and files is returned as a function that a worker thread runs. Computing verbs are submitted to
+// the scheduler. The arguments of a submission have passed wire::ValidateSubmission and are a
+// private copy; the service makes all other checks before it changes any state.
 //
 // A verb is an overload of Do, selected by the type of its arguments (shm/verb_table.h).
 #pragma once

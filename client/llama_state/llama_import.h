@@ -88,8 +88,9 @@ class LlamaImport {
   // Returns the side of the matrix by which llama.cpp has multiplied a plane's rows; 0: the rows
   // are not multiplied.
   std::size_t RotationOf(const CachePlane& plane, const LlamaRows& rows) const;
-  // Returns the type of rows of one side in the saved state: the file's type, or the pool's type if
-  // layers differ in type or rows must be rotated back.
+  // Returns the type that rows of keys, or of values, get in the saved state that the import
+  // writes: the type in llama.cpp's file, or the pool's type if layers differ in type or if
+  // llama.cpp rotated the rows (RotationOf), which the import undoes.
   kernels::DataType TypeOf(const Source& source, CacheSide side) const;
   void AddSequenceSections(std::uint32_t number);
   state_file::SequenceHeader HeaderOf(const Source& source) const;

@@ -50,7 +50,8 @@ struct DerivedTables {
   ListArena lists;
   FreeSet sequences;  // free records
   FreeSet snapshots;
-  // The index of the snapshot's record, by name and owner; and of public snapshots, by name.
+  // The number of each snapshot's record: by name and owner, and, for snapshots that every uid may
+  // attach, by name.
   std::map<std::pair<std::string, OwnerId>, std::uint32_t, SnapshotOrder> snapshots_by_name;
   std::map<std::string, std::uint32_t, std::less<>> public_snapshots;
   FreeSet sessions;

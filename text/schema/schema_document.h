@@ -28,8 +28,8 @@ class SchemaDocument {
   // The JSON pointer of the part: "#/properties/a".
   const std::string& pointer(NodeId node) const { return nodes_[Index(node)].pointer; }
 
-  // The part with this address, which is the member `key` of `parent`; it gets a number when it is
-  // first met.
+  // Returns the number of the part `schema`, which is the member `key` of `parent`. The part gets
+  // its number when Part is first called with this object, which is known by its address in memory.
   NodeId Part(NodeId parent, const Value& schema, std::string_view key);
 
   // The part that `reference`, the text of "$ref" in `node`, refers to. Errors: kInvalidArgument:

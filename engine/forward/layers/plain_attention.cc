@@ -12,8 +12,9 @@ namespace {
 
 float NoBias(std::size_t) { return 0.0f; }
 
-// Reads the cells of one head of a group's part. If `positions` is not null, the effective
-// positions of the cells are appended to `positions`.
+// Reads the keys and values of one K/V head for the cells that a part of the step has in block
+// group `group`. If `positions` is not null, the effective positions of the cells are appended to
+// it.
 void LoadCells(ForwardPass& pass, std::size_t layer, const GroupPart& part, std::uint32_t group,
                std::size_t head, HeadKeys& keys, std::vector<std::int64_t>* positions) {
   const CellLayout& cells = pass.cells();
