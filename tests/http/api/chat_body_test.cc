@@ -19,8 +19,8 @@ Result<ChatInput> Read(const std::string& members, const Settings& settings = {}
   return ReadChatInput(Fields(*body), settings);
 }
 
-std::string ErrorOf(std::string members) {
-  const auto input = Read(std::move(members));
+std::string ErrorOf(const std::string& members) {
+  const auto input = Read(members);
   return input ? std::string() : input.error().message;
 }
 

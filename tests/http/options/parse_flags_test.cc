@@ -18,7 +18,8 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-Result<ParsedFlags> Parse(std::vector<std::string> arguments, const Variables& variables = {}) {
+Result<ParsedFlags> Parse(const std::vector<std::string>& arguments,
+                          const Variables& variables = {}) {
   std::vector<const char*> pointers = {"kvd-http"};
   for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
   return ParseFlags(static_cast<int>(pointers.size()), pointers.data(),
@@ -28,14 +29,14 @@ Result<ParsedFlags> Parse(std::vector<std::string> arguments, const Variables& v
                     });
 }
 
-Settings Parsed(std::vector<std::string> arguments, const Variables& variables = {}) {
-  Result<ParsedFlags> parsed = Parse(std::move(arguments), variables);
+Settings Parsed(const std::vector<std::string>& arguments, const Variables& variables = {}) {
+  Result<ParsedFlags> parsed = Parse(arguments, variables);
   EXPECT_TRUE(parsed) << parsed.error().message;
   return parsed ? parsed->settings : Settings{};
 }
 
-std::string Refusal(std::vector<std::string> arguments, const Variables& variables = {}) {
-  const Result<ParsedFlags> parsed = Parse(std::move(arguments), variables);
+std::string Refusal(const std::vector<std::string>& arguments, const Variables& variables = {}) {
+  const Result<ParsedFlags> parsed = Parse(arguments, variables);
   EXPECT_FALSE(parsed);
   return parsed ? "" : parsed.error().message;
 }
