@@ -135,7 +135,8 @@ TEST_F(ProgramTest, TheLastOfTwoGatewaysStopsTheDaemon) {
 
 // A daemon with the default name, as a user starts it.
 DaemonProcess StartUserDaemon(const std::string& folder, std::vector<std::string> arguments) {
-  auto daemon = DaemonProcess::Start({.kvd_path = BinaryFolder() + "/kvd", .arguments = arguments});
+  auto daemon = DaemonProcess::Start(
+      {.kvd_path = BinaryFolder() + "/kvd", .arguments = std::move(arguments)});
   EXPECT_TRUE(daemon) << daemon.error().message;
   fs::create_directories(folder + "/run/kvd");
   fs::permissions(folder + "/run/kvd", fs::perms::owner_all);
