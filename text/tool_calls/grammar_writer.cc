@@ -114,7 +114,7 @@ Result<std::string> GrammarWriter::Until(std::string_view marker) {
       const std::string literal = QuotedGbnf(character);
       choices.push_back(to == characters.size() ? literal : Concat(literal, " ", state(to)));
     }
-    choices.push_back("[^" + others + "] " + name);
+    choices.push_back(Concat("[^", others, "] ", name));
     KVD_CHECK_OK(rules_.AddRule(state(i), Joined(choices, " | ")));
   }
   return name;
