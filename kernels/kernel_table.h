@@ -5,8 +5,9 @@
 // therefore depends neither on the number of rows computed together, nor on the thread, nor on the
 // table; `--deterministic` relies on this independence of rows, threads and tables. Two kinds of
 // functions exist only for machines that multiply bf16, and have a different order of sums, with
-// results within the golden tolerances: products with weights of f16 and bf16 (HalfDot; never with
-// f32 weights), and attention over rounded cells (Bf16Attention).
+// results within the golden tolerances: products with weights of f16, bf16 and, in the amx table,
+// quantised types (HalfDot; never with f32 weights), and attention over rounded cells
+// (Bf16Attention).
 //
 // THE NUMERIC FORM
 //   Dot(a, b, n): 16 partial sums s[0..15] start at 0; element j is added to s[j % 16] by a fused
@@ -25,9 +26,9 @@
 //   d and m; for q4_K and q5_K d * scale and -(dmin * minimum); for iq4_xs d * (scale - 32); for
 //   q2_K, q3_K and q6_K d; for the types of grids GridBlock::scale. For q2_K, minimum is that of
 //   the second half, -(dmin * minimum), and first is dmin * (the first half's - the second's).
-//   HalfDot(x, w, n), for f16 and bf16 weights if matmul is given rows in bf16: x and w are rounded
-//   to bf16, to nearest even. Then fused multiply-adds that treat subnormals as zeros, starting
-//   from 0 (Intel's description of VDPBF16PS and TDPBF16PS),
+//   HalfDot(x, w, n), if matmul is given rows in bf16: x and w (quantised weights decoded to f32)
+//   are rounded to bf16, to nearest even. Then fused multiply-adds that treat subnormals as zeros,
+//   starting from 0 (Intel's description of VDPBF16PS and TDPBF16PS),
 //     avx512: s += x[2p + 1] * w[2p + 1], then s += x[2p] * w[2p], pairs p ascending;
 //     amx: for each 32 elements, ascending, e += x[2p] * w[2p] and o += x[2p + 1] * w[2p + 1] from
 //     0, p ascending; then s += e + o.
@@ -53,7 +54,7 @@ namespace kvd::kernels {
 
 // y[r][o] = Dot(x[r], w[o], in_features) for r in [0, row_count), o in [first_out, last_out). For a
 // quantised type, y is QuantDot, which reads quantized_x instead of x. If bf16_x is not null, y is
-// HalfDot.
+// HalfDot, which reads only bf16_x.
 struct MatmulArgs {
   DataType weight_type;
   const void* weights;      // [out_features, in_features], rows of RowBytes(weight_type,
@@ -62,7 +63,9 @@ struct MatmulArgs {
   const float* x;           // [row_count, x_stride]
   std::size_t x_stride;     // floats from one row of x to the next
   const void* quantized_x;  // [row_count] rows of quantize_rows if IsQuantized(weight_type)
-  const void* bf16_x;  // null, or [row_count] rows of round_rows. REQUIRES: f16 or bf16 weights
+  // Null, or [row_count] rows of round_rows. REQUIRES: f16, bf16 or, if the table has
+  // bf16_quant_rows_min, quantised weights.
+  const void* bf16_x;
   std::size_t row_count;
   float* const* y;  // [row_count] pointers to rows; y[r][o] is written only for o in the range
   std::size_t first_out;
@@ -146,6 +149,9 @@ struct KernelTable {
   void (*round_rows)(const float* x, std::size_t x_stride, std::size_t row_count, std::size_t n,
                      void* to);
   std::size_t bf16_rows_min;  // number of rows from which HalfDot is faster than Dot
+  // Number of rows from which HalfDot is faster than QuantDot; 0 if matmul does not compute HalfDot
+  // with quantised weights.
+  std::size_t bf16_quant_rows_min;
   // Decodes element_count elements (a multiple of the block) to f32.
   void (*decode_row)(DataType type, const void* source, float* destination,
                      std::size_t element_count);

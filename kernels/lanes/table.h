@@ -23,6 +23,7 @@ constexpr KernelTable LaneTable(const char* name, decltype(KernelTable::matmul) 
       .quantize_rows = quantize_rows,
       .round_rows = nullptr,
       .bf16_rows_min = 0,
+      .bf16_quant_rows_min = 0,
       .decode_row = DecodeRow<Isa>,
       .encode_row = encode_row,
       .key_panel = KeyPanel<Isa>,

@@ -8,6 +8,7 @@ const KernelTable kTable = {
     .quantize_rows = QuantizeRows,
     .round_rows = nullptr,
     .bf16_rows_min = 0,
+    .bf16_quant_rows_min = 0,
     .decode_row = DecodeRow,
     .encode_row = EncodeRow,
     .key_panel = KeyPanel,

@@ -8,6 +8,7 @@
 #include "engine/forward/compute/float_buffer.h"
 #include "engine/forward/compute/thread_pool.h"
 #include "kernels/kernel_table.h"
+#include "kernels/product_choice.h"
 
 namespace kvd {
 
@@ -17,6 +18,7 @@ struct Compute {
   const kernels::KernelTable* kernels = nullptr;
   ThreadPool* pool = nullptr;
   bool exact = false;  // --deterministic: one numeric form everywhere (kernels/kernel_table.h)
+  kernels::ProductChoices choices;   // ignored if exact
   float* workspaces = nullptr;       // [thread_count, workspace_floats]
   std::size_t workspace_floats = 0;  // a multiple of 16
 

@@ -174,13 +174,17 @@ std::size_t MakeReady(const Compute& compute, std::span<const LinearJob> jobs,
 }  // namespace
 
 InputForm FormFor(const Compute& compute, kernels::DataType type, std::size_t row_count) {
-  if (kernels::IsQuantized(type)) return InputForm::kQuantized;
+  const bool is_quantized = kernels::IsQuantized(type);
   const bool halves = type == kernels::DataType::kF16 || type == kernels::DataType::kBF16;
-  if (!halves || compute.kernels->round_rows == nullptr) return InputForm::kFloats;
-  // --deterministic uses one form of inputs for any number of rows; without it, the faster form for
+  const InputForm narrow = is_quantized ? InputForm::kQuantized : InputForm::kFloats;
+  // --deterministic uses one form of inputs for any number of rows; without it, the chosen form for
   // row_count rows is used.
-  const bool is_wide = std::max(row_count, compute.form_rows) >= compute.kernels->bf16_rows_min;
-  return compute.exact || is_wide ? InputForm::kBf16 : InputForm::kFloats;
+  if (compute.exact) {
+    return halves && compute.kernels->round_rows != nullptr ? InputForm::kBf16 : narrow;
+  }
+  const kernels::ProductChoice& choice = compute.choices.For(type);
+  const bool is_wide = std::max(row_count, compute.form_rows) >= choice.wide_from_rows;
+  return is_wide && choice.wide_form == kernels::WideForm::kBf16 ? InputForm::kBf16 : narrow;
 }
 
 std::size_t InputRowBytes(InputForm form, std::size_t n) {
