@@ -72,6 +72,10 @@ struct MatmulArgs {
   std::size_t last_out;
   float* workspace;  // MatmulWorkspaceFloats(in_features, row_count) floats, private to
                      // the caller; 64-byte aligned
+  // As the members of ProductChoice (kernels/product_choice.h); they change no bit of y.
+  std::uint32_t ahead_bytes = 0;
+  std::uint32_t panel_from_rows = 0;
+  std::uint32_t panel_outs = 0;
 };
 
 // Cells of one run of attention; runs are counted from a sequence's first cell.

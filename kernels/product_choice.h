@@ -1,6 +1,6 @@
 // The choices among the forms of matrix products: one ProductChoice for each type of weights.
 //
-// A choice changes the speed of a product and, without --deterministic, the bits of its results
+// The form of a product changes its speed and, without --deterministic, the bits of its results
 // within the golden tolerances. With --deterministic the forms of kernels/kernel_table.h do not
 // depend on any choice. DefaultChoices holds the choices that a kernel table makes; an engine may
 // replace them by measured choices before a step, never during a step.
@@ -24,6 +24,13 @@ enum class WideForm : std::uint8_t {
 struct ProductChoice {
   WideForm wide_form = WideForm::kAsNarrow;
   std::uint32_t wide_from_rows = 0;  // a product of at least so many rows has wide_form
+  // The following members change only the speed of products with quantised weights, never their
+  // bits. 0: the kernel's own value.
+  std::uint32_t ahead_bytes = 0;  // distance of prefetches from memory, with few rows
+  // Number of rows from which blocks are unpacked into a panel instead of registers. A kernel uses
+  // panels from fewer rows on if it has no registers for so many.
+  std::uint32_t panel_from_rows = 0;
+  std::uint32_t panel_outs = 0;  // outputs of a panel: 32, or 64 if 64 fit
 
   friend bool operator==(const ProductChoice&, const ProductChoice&) = default;
 };

@@ -24,9 +24,13 @@ inline constexpr std::size_t kWidePanelBlocks = 256;
 // panel are loaded into the cache while the panel is multiplied.
 inline constexpr std::size_t kNarrowPanelRows = 48;
 
+// wanted: MatmulArgs::panel_outs.
 [[gnu::always_inline]] constexpr std::size_t QuantPanelOuts(std::size_t block_count,
-                                                            std::size_t row_count) {
-  return block_count <= kWidePanelBlocks && row_count > kNarrowPanelRows ? 64 : 32;
+                                                            std::size_t row_count,
+                                                            std::size_t wanted) {
+  if (block_count > kWidePanelBlocks) return 32;
+  if (wanted != 0) return wanted < 64 ? 32 : 64;
+  return row_count > kNarrowPanelRows ? 64 : 32;
 }
 
 // The number of blocks p, p + 4, p + 8, ...

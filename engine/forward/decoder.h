@@ -26,6 +26,9 @@ class Decoder {
   void Run(const StepPlan& plan, Memory& memory, std::span<ForwardItem> items);
 
   const ModelRopes& ropes() const { return pass_.ropes(); }
+  const Compute& compute() const { return pass_.compute(); }
+  // Changes the choices of products for the following steps.
+  void UseChoices(const kernels::ProductChoices& choices) { pass_.UseChoices(choices); }
 
  private:
   void Embed();

@@ -71,6 +71,9 @@ class Encoder {
           const kernels::KernelTable& kernels, ThreadPool& pool, bool exact)
       : pass_(config, weights, kernels, pool, exact) {}
 
+  // Changes the choices of products for the following texts. REQUIRES: no text is being encoded.
+  void UseChoices(const kernels::ProductChoices& choices) { pass_.UseChoices(choices); }
+
   // CostLeft: multiply-adds that remain for the text; 0 when the text is done. TokenCost:
   // multiply-adds of one token in all layers without attention, the unit in which the work of
   // tokens is measured.

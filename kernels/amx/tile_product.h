@@ -276,7 +276,7 @@ template <class Q>
 void TileMatmul(const MatmulArgs& args) {
   const std::size_t n = args.in_features;
   const std::size_t block_count = n / kQuantizedBlock;
-  const std::size_t panel_outs = QuantPanelOuts(block_count, args.row_count);
+  const std::size_t panel_outs = QuantPanelOuts(block_count, args.row_count, args.panel_outs);
   const std::size_t group_bytes = block_count * PanelShape<Q>::kVectors * 64;
   const std::size_t x_stride = QuantizedRowBytes(n);
   const std::size_t row_bytes = QuadRowBytes<Q>(n);

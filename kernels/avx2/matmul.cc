@@ -14,15 +14,20 @@ namespace kvd::kernels::avx2 {
 namespace {
 
 // The largest number of rows for which unpacking the blocks in registers is faster than writing a
-// panel.
+// panel, unless the caller has chosen another number.
 constexpr std::size_t kNarrowQuantRows = 4;
+
+bool IsNarrow(const MatmulArgs& args) {
+  if (args.panel_from_rows == 0) return args.row_count <= kNarrowQuantRows;
+  return args.row_count < args.panel_from_rows;
+}
 
 }  // namespace
 
 void Matmul(const MatmulArgs& args) {
   if (args.row_count == 0 || args.first_out >= args.last_out) return;
   WithQuads<QuadTypes>(args.weight_type, [&](auto quads) KVD_INLINE_LAMBDA {
-    if (args.row_count <= kNarrowQuantRows) {
+    if (IsNarrow(args)) {
       NarrowQuantMatmul<QuadTypes, decltype(quads)>(args);
     } else {
       WideQuantMatmul<decltype(quads)>(args);

@@ -311,7 +311,7 @@ template <class Q>
 void WideQuantMatmul(const MatmulArgs& args) {
   constexpr std::size_t kTileRows = 3;
   const std::size_t block_count = args.in_features / kQuantizedBlock;
-  const std::size_t panel_outs = QuantPanelOuts(block_count, args.row_count);
+  const std::size_t panel_outs = QuantPanelOuts(block_count, args.row_count, args.panel_outs);
   const std::size_t group_bytes = block_count * PanelShape<Q>::kVectors * 32;
   auto* const panel = reinterpret_cast<std::uint8_t*>(args.workspace);
   const std::size_t tile_count = (args.row_count + kTileRows - 1) / kTileRows;

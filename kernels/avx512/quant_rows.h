@@ -159,7 +159,7 @@ void QuantRows(const MatmulArgs& args) {
   constexpr bool kAskBetweenRows = kQuads > 1;
   [[maybe_unused]] const std::size_t asked_per_row = kOuts * Q::kBytes / Q::kGroups / row_count + 1;
   WeightsAhead ahead(static_cast<const std::uint8_t*>(args.weights) + args.first_out * row_bytes,
-                     row_bytes, kOuts);
+                     row_bytes, kOuts, args.ahead_bytes);
   V sums[kOneRow ? 1 : kNarrowQuantRowsMax][kQuads];
   for (std::size_t out = args.first_out; out < args.last_out; out += kOuts) {
     WeightRows weights[kQuads];

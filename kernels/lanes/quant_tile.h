@@ -102,7 +102,7 @@ void NarrowQuantMatmul(const MatmulArgs& args) {
   const std::size_t outs_at_once = tile_count == 1 ? args.last_out - args.first_out : 4;
   const std::size_t row_bytes = QuadRowBytes<Q>(args.in_features);
   WeightsAhead ahead(static_cast<const std::uint8_t*>(args.weights) + args.first_out * row_bytes,
-                     row_bytes, 4);
+                     row_bytes, 4, args.ahead_bytes);
   for (std::size_t out = args.first_out; out < args.last_out; out += outs_at_once) {
     const std::size_t left = args.last_out - out;
     const std::size_t last = out + (left < outs_at_once ? left : outs_at_once);

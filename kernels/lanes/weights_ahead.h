@@ -20,16 +20,17 @@ namespace kvd::kernels {
 class WeightsAhead {
  public:
   // first: the first byte of weights that the product reads. row_bytes: the bytes of a weight row,
-  // of which the product reads row_count at a time. Until the lines of the whole distance are
+  // of which the product reads row_count at a time. far_bytes: the distance of requests from
+  // memory, beyond those rows; 0: kFarBytes. Until the lines of the whole distance are
   // requested, two lines are requested for each line that the product reads. Requests beyond the
   // weights have no use but cannot fault.
   KVD_ALWAYS_INLINE WeightsAhead(const std::uint8_t* first, std::size_t row_bytes,
-                                 std::size_t row_count)
+                                 std::size_t row_count, std::size_t far_bytes)
       : next_(first) {
     // While the first row of a group of rows is read at its start, the last row is, too.
     const std::size_t span = Least((row_count - 1) * row_bytes, kSpanBytesMax);
     near_bytes_ = Least(span + kNearBytes, kNearBytesMax);
-    lead_bytes_ = span + kFarBytes - near_bytes_;
+    lead_bytes_ = span + (far_bytes == 0 ? kFarBytes : far_bytes) - near_bytes_;
     wanted_ = first + near_bytes_;
   }
 

@@ -33,41 +33,6 @@ constexpr std::size_t kPreparedRows = 16;
 
 using ReadyJobs = std::span<const ReadyJob>;
 
-void RunColumns(const Compute& compute, const ReadyJob& ready, std::size_t first, std::size_t last,
-                std::uint32_t worker) {
-  const LinearJob& job = *ready.job;
-  const std::size_t row_count = ready.row_count;
-  const LinearView& linear = *job.linear;
-  compute.kernels->matmul(
-      {.weight_type = linear.weight.type,
-       .weights = linear.weight.data,
-       .in_features = linear.weight.in_features,
-       .x = job.x,
-       .x_stride = job.x_stride,
-       .quantized_x = ready.form == InputForm::kQuantized ? ready.input : nullptr,
-       .bf16_x = ready.form == InputForm::kBf16 ? ready.input : nullptr,
-       .row_count = row_count,
-       .y = job.y,
-       .first_out = first,
-       .last_out = last,
-       .workspace = compute.workspace(worker)});
-  const std::size_t count = last - first;
-  for (std::size_t row = 0; row < row_count; ++row) {
-    float* y = job.y[row] + first;
-    if (linear.scale_after_bias && linear.bias != nullptr) {
-      compute.kernels->add(y, linear.bias + first, count, y);
-    }
-    if (linear.scale != 1.0f) compute.kernels->scale(y, linear.scale, count, y);
-    if (!linear.scale_after_bias && linear.bias != nullptr) {
-      compute.kernels->add(y, linear.bias + first, count, y);
-    }
-    if (job.add_to != nullptr) {
-      float* sum = job.add_to[row] + first;
-      compute.kernels->add(sum, y, count, sum);
-    }
-  }
-}
-
 // Multiply-adds of a product, or bytes of the product's weights if the bytes are more.
 std::size_t CostOf(const LinearJob& job, std::size_t row_count) {
   const WeightView& weight = job.linear->weight;
@@ -172,6 +137,47 @@ std::size_t MakeReady(const Compute& compute, std::span<const LinearJob> jobs,
 }
 
 }  // namespace
+
+void RunColumns(const Compute& compute, const ReadyJob& ready, std::size_t first, std::size_t last,
+                std::uint32_t worker) {
+  const LinearJob& job = *ready.job;
+  const std::size_t row_count = ready.row_count;
+  const LinearView& linear = *job.linear;
+  // With --deterministic nothing depends on the choices of products.
+  const kernels::ProductChoice choice =
+      compute.exact ? kernels::ProductChoice{} : compute.choices.For(linear.weight.type);
+  compute.kernels->matmul(
+      {.weight_type = linear.weight.type,
+       .weights = linear.weight.data,
+       .in_features = linear.weight.in_features,
+       .x = job.x,
+       .x_stride = job.x_stride,
+       .quantized_x = ready.form == InputForm::kQuantized ? ready.input : nullptr,
+       .bf16_x = ready.form == InputForm::kBf16 ? ready.input : nullptr,
+       .row_count = row_count,
+       .y = job.y,
+       .first_out = first,
+       .last_out = last,
+       .workspace = compute.workspace(worker),
+       .ahead_bytes = choice.ahead_bytes,
+       .panel_from_rows = choice.panel_from_rows,
+       .panel_outs = choice.panel_outs});
+  const std::size_t count = last - first;
+  for (std::size_t row = 0; row < row_count; ++row) {
+    float* y = job.y[row] + first;
+    if (linear.scale_after_bias && linear.bias != nullptr) {
+      compute.kernels->add(y, linear.bias + first, count, y);
+    }
+    if (linear.scale != 1.0f) compute.kernels->scale(y, linear.scale, count, y);
+    if (!linear.scale_after_bias && linear.bias != nullptr) {
+      compute.kernels->add(y, linear.bias + first, count, y);
+    }
+    if (job.add_to != nullptr) {
+      float* sum = job.add_to[row] + first;
+      compute.kernels->add(sum, y, count, sum);
+    }
+  }
+}
 
 InputForm FormFor(const Compute& compute, kernels::DataType type, std::size_t row_count) {
   const bool is_quantized = kernels::IsQuantized(type);

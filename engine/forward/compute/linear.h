@@ -40,6 +40,10 @@ struct ReadyJob {
   const void* input = nullptr;  // null for kFloats
   std::size_t row_count = 0;
 };
+// Computes the outputs [first, last) of one job on the calling thread, which is worker `worker` of
+// the pool.
+void RunColumns(const Compute& compute, const ReadyJob& ready, std::size_t first, std::size_t last,
+                std::uint32_t worker);
 // Computes the products of all jobs. The threads divide the output columns of all jobs among them.
 void RunReady(const Compute& compute, std::span<const ReadyJob> jobs);
 

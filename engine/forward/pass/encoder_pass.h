@@ -74,6 +74,7 @@ class EncoderPass {
   const ModelConfig& config() const { return config_; }
   const ModelWeights& weights() const { return weights_; }
   const Compute& compute() const { return compute_; }
+  void UseChoices(const kernels::ProductChoices& choices) { compute_.choices = choices; }
   // The current rows of the text's stream.
   RowSpan stream() const { return text_->stream.From(first_row_); }
 

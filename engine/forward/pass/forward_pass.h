@@ -107,6 +107,7 @@ class ForwardPass {
   const ModelConfig& config() const { return config_; }
   const ModelWeights& weights() const { return weights_; }
   const Compute& compute() const { return compute_; }
+  void UseChoices(const kernels::ProductChoices& choices) { compute_.choices = choices; }
   const CellLayout& cells() const { return cells_; }
 
   // ---- the ubatch
