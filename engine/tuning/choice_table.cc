@@ -1,0 +1,86 @@
+// A choice is a list of names and values. `wide` is always there, the other names only if their
+// value is not 0.
+#include "engine/tuning/choice_table.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/text.h"
+
+namespace kvd {
+namespace {
+
+constexpr std::uint32_t kRowsMax = 1u << 16;
+
+// A field of ProductChoice that is a number; 0: not set.
+struct NumberField {
+  std::string_view name;
+  std::uint32_t kernels::ProductChoice::* member;
+  std::span<const std::uint32_t> allowed;  // empty: 1 to kRowsMax
+};
+constexpr NumberField kFields[] = {
+    {"from", &kernels::ProductChoice::wide_from_rows, {}},
+    {"ahead", &kernels::ProductChoice::ahead_bytes, kAheadBytes},
+    {"panel_from", &kernels::ProductChoice::panel_from_rows, kPanelRows},
+    {"panel_outs", &kernels::ProductChoice::panel_outs, kPanelOuts},
+};
+
+std::optional<std::uint32_t> ParseField(const NumberField& field, std::string_view text) {
+  std::uint32_t number = 0;
+  const auto end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  const bool is_allowed = field.allowed.empty()
+                              ? number >= 1 && number <= kRowsMax
+                              : std::ranges::find(field.allowed, number) != field.allowed.end();
+  return is_allowed ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<kernels::DataType> DataTypeNamed(std::string_view name) {
+  for (const kernels::DataType type : kernels::kDataTypes) {
+    if (name == kernels::DataTypeName(type)) return type;
+  }
+  return std::nullopt;
+}
+
+std::string ChoiceText(const kernels::ProductChoice& choice) {
+  std::string text = choice.wide_form == kernels::WideForm::kBf16 ? "wide bf16" : "wide none";
+  for (const NumberField& field : kFields) {
+    if (choice.*field.member != 0) text += Concat(" ", field.name, " ", choice.*field.member);
+  }
+  return text;
+}
+
+Result<kernels::ProductChoice> ParseChoice(std::span<const std::string_view> words,
+                                           const kernels::KernelTable& table,
+                                           kernels::DataType type) {
+  kernels::ProductChoice choice;
+  if (words.size() < 2 || words[0] != "wide") return Fail(Code::kCorrupt, "'wide' is missing");
+  if (words[1] == "bf16") {
+    choice.wide_form = kernels::WideForm::kBf16;
+  } else if (words[1] != "none") {
+    return Fail(Code::kCorrupt, "wide: '", words[1], "' is not a form");
+  }
+  for (words = words.subspan(2); !words.empty(); words = words.subspan(2)) {
+    const auto field = std::ranges::find(kFields, words[0], &NumberField::name);
+    if (field == std::end(kFields)) return Fail(Code::kCorrupt, "'", words[0], "' is not a choice");
+    if (words.size() == 1) return Fail(Code::kCorrupt, words[0], ": the value is missing");
+    const auto number = ParseField(*field, words[1]);
+    if (!number) return Fail(Code::kCorrupt, words[0], ": '", words[1], "' is not an alternative");
+    if (choice.*field->member != 0) return Fail(Code::kCorrupt, words[0], ": given twice");
+    choice.*field->member = *number;
+  }
+  const bool has_from = choice.wide_from_rows != 0;
+  if (has_from != (choice.wide_form == kernels::WideForm::kBf16)) {
+    return Fail(Code::kCorrupt, "'wide bf16' and 'from' belong together");
+  }
+  if (!kernels::Supports(table, type, choice.wide_form)) {
+    return Fail(Code::kUnsupported, "the table ", table.name, " has no products of ",
+                kernels::DataTypeName(type), " in bf16");
+  }
+  return choice;
+}
+
+}  // namespace kvd
