@@ -92,11 +92,12 @@ void ChoiceMeasuring::Ask(Subject subject, kernels::DataType type, std::uint32_t
 
 void ChoiceMeasuring::Slice() {
   KVD_ASSERT(!done());
+  ++slices_done_;
   Question& question = questions_[next_];
+  if (!timer_.Prepare(question.product)) return;
   const std::size_t alternative = turn_ % question.alternatives.size();
   question.product.choice = question.alternatives[alternative];
   const std::optional<double> seconds = timer_.Time(question.product);
-  ++slices_done_;
   ++turn_;
   if (seconds) {
     question.seconds[alternative].push_back(*seconds);

@@ -1,6 +1,6 @@
 // ChoiceMeasuring: compares the alternatives of products by timing them, in slices, and chooses.
 //
-// A slice is one call of ProductTimer::Time, which computes a bounded part of one product. The
+// A slice is one call of ProductTimer::Prepare or Time, which do a bounded part of the work. The
 // alternatives of a question take turns, so that a change of the machine's speed affects all of
 // them. Between two slices the caller may do anything else, or end the measuring. Used on one
 // thread.
@@ -26,8 +26,12 @@ struct TimedProduct {
 class ProductTimer {
  public:
   virtual ~ProductTimer() = default;
+  // Prepares a bounded part of the rows of x for the product's type and number of rows. Returns
+  // whether they are complete.
+  virtual bool Prepare(const TimedProduct& product) = 0;
   // Computes a bounded part of the product with the model's weights and returns the seconds for
-  // each multiply-add; empty if the weights cannot be timed now.
+  // each multiply-add; empty if the weights cannot be timed now. REQUIRES: Prepare returned true for
+  // the last type and number of rows.
   virtual std::optional<double> Time(const TimedProduct& product) = 0;
 };
 
@@ -43,10 +47,10 @@ class ChoiceMeasuring {
                   ProductTimer& timer);
 
   bool done() const { return next_ == questions_.size(); }
-  // Times one alternative once. REQUIRES: !done().
+  // Times one alternative once, or prepares its rows. REQUIRES: !done().
   void Slice();
   std::size_t slices_done() const { return slices_done_; }
-  // The most slices that are left; less are needed if a product cannot be timed.
+  // The most slices that are left, without those that prepare rows.
   std::size_t slices_left() const;
 
   // The types of which a question was answered. REQUIRES: done().

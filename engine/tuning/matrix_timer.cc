@@ -9,6 +9,7 @@
 #include <chrono>
 #include <map>
 
+#include "base/check.h"
 #include "base/rounding.h"
 #include "kernels/quantized_row.h"
 
@@ -76,27 +77,40 @@ MatrixTimer::Matrices* MatrixTimer::Find(kernels::DataType type) {
   return found == matrices_.end() ? nullptr : &*found;
 }
 
-void MatrixTimer::PrepareRows(const Matrices& matrices, std::uint32_t rows) {
-  if (prepared_ == &matrices && rows_ == rows) return;
-  prepared_ = &matrices;
-  rows_ = rows;
-  const std::size_t n = matrices.in_features;
-  x_ = FloatBuffer(rows * n);
-  // Any numbers of about the size of activations, positive and negative.
-  for (std::size_t i = 0; i < n; ++i) {
-    x_.data()[i] = static_cast<float>((i * 2654435761u >> 16) % 2001) / 1000.0f - 1.0f;
+bool MatrixTimer::Prepare(const TimedProduct& product) {
+  const Matrices* const matrices = Find(product.type);
+  if (matrices == nullptr) return true;
+  const std::size_t n = matrices->in_features;
+  const bool has_bf16 =
+      kernels::Supports(*compute_.kernels, matrices->type, kernels::WideForm::kBf16);
+  if (prepared_ != matrices || rows_ != product.rows) {
+    prepared_ = matrices;
+    rows_ = product.rows;
+    ready_rows_ = 0;
+    const auto floats = [&](InputForm form) {
+      return rows_ * InputRowBytes(form, n) / sizeof(float);
+    };
+    x_ = FloatBuffer(rows_ * n);
+    quantized_ =
+        FloatBuffer(kernels::IsQuantized(matrices->type) ? floats(InputForm::kQuantized) : 0);
+    rounded_ = FloatBuffer(has_bf16 ? floats(InputForm::kBf16) : 0);
   }
-  for (std::size_t row = 1; row < rows; ++row) {
-    std::copy_n(x_.data(), n, x_.data() + row * n);
+  if (ready_rows_ == rows_) return true;
+  const std::size_t first = ready_rows_;
+  const std::size_t count =
+      std::min(rows_ - first, std::max<std::size_t>(1, kPreparedElements / n));
+  for (std::size_t i = first * n; i < (first + count) * n; ++i) {
+    // Any numbers of about the size of activations, positive and negative.
+    x_.data()[i] = static_cast<float>(i * 2654435761u >> 16 & 2047) / 1024.0f - 1.0f;
   }
-  const auto prepare = [&](InputForm form, FloatBuffer& to) {
-    to = FloatBuffer(rows * InputRowBytes(form, n) / sizeof(float));
-    PrepareInput(compute_, form, x_.data(), n, rows, n, reinterpret_cast<std::byte*>(to.data()));
+  const auto prepare = [&](InputForm form, const FloatBuffer& to) {
+    PrepareInput(compute_, form, x_.data() + first * n, n, count, n,
+                 reinterpret_cast<std::byte*>(to.data()) + first * InputRowBytes(form, n));
   };
-  if (kernels::IsQuantized(matrices.type)) prepare(InputForm::kQuantized, quantized_);
-  if (kernels::Supports(*compute_.kernels, matrices.type, kernels::WideForm::kBf16)) {
-    prepare(InputForm::kBf16, rounded_);
-  }
+  if (kernels::IsQuantized(matrices->type)) prepare(InputForm::kQuantized, quantized_);
+  if (has_bf16) prepare(InputForm::kBf16, rounded_);
+  ready_rows_ += count;
+  return ready_rows_ == rows_;
 }
 
 MatrixTimer::Part MatrixTimer::NextPart(Matrices& matrices, std::size_t columns) const {
@@ -125,7 +139,8 @@ bool MatrixTimer::BringIn(const Part& part) const {
   const WeightView& weight = part.linear.weight;
   const std::size_t bytes =
       weight.out_features * kernels::RowBytes(weight.type, weight.in_features);
-  if (!reads_weights_) return AreInMemory(PagesOf(weight.data, bytes));
+  if (!reads_weights_ && !AreInMemory(PagesOf(weight.data, bytes))) return false;
+  // Pages in memory that this process has not used yet are mapped here, not while they are timed.
   for (std::size_t at = 0; at < bytes; at += 4096) {
     (void)*static_cast<const volatile std::byte*>(weight.data + at);
   }
@@ -163,9 +178,9 @@ double MatrixTimer::Run(const Part& part, const TimedProduct& product, InputForm
 std::optional<double> MatrixTimer::Time(const TimedProduct& product) {
   Matrices* const matrices = Find(product.type);
   if (matrices == nullptr) return std::nullopt;
+  KVD_ASSERT(prepared_ == matrices && rows_ == product.rows && ready_rows_ == rows_);
   const Part first = NextPart(*matrices, kFirstColumns);
   if (!BringIn(first)) return std::nullopt;
-  PrepareRows(*matrices, product.rows);
   compute_.choices.Set(product.type, product.choice);
   const InputForm form = FormFor(compute_, product.type, product.rows);
   const double first_seconds = Run(first, product, form);

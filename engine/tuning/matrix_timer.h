@@ -24,10 +24,11 @@ namespace kvd {
 
 class MatrixTimer final : public ProductTimer {
  public:
-  // Bounds of the part of a product that one call computes, for each thread. A call also ends its
-  // part when it would take more than about kSliceSeconds.
+  // Bounds of the part of a product that one call computes, for each thread, and of the elements of
+  // x that one call prepares. A part of a product is also limited to about kSliceSeconds.
   static constexpr std::size_t kSliceProducts = std::size_t{64} << 20;
-  static constexpr std::size_t kSliceBytes = std::size_t{4} << 20;
+  static constexpr std::size_t kPreparedElements = std::size_t{128} << 10;
+  static constexpr std::size_t kSliceBytes = std::size_t{2} << 20;
   static constexpr double kSliceSeconds = 1e-3;
 
   // compute: that of a pass whose workspaces suffice for in_features_max input features and the
@@ -38,6 +39,7 @@ class MatrixTimer final : public ProductTimer {
 
   // The types of the matrices, in the order of DataType's list.
   std::vector<kernels::DataType> types() const;
+  bool Prepare(const TimedProduct& product) override;
   std::optional<double> Time(const TimedProduct& product) override;
 
  private:
@@ -56,7 +58,6 @@ class MatrixTimer final : public ProductTimer {
   };
 
   Matrices* Find(kernels::DataType type);
-  void PrepareRows(const Matrices& matrices, std::uint32_t rows);
   // The next outputs, `columns` for each thread or less if no matrix has so many.
   Part NextPart(Matrices& matrices, std::size_t columns) const;
   bool BringIn(const Part& part) const;
@@ -68,7 +69,8 @@ class MatrixTimer final : public ProductTimer {
   std::vector<Matrices> matrices_;
   // The rows that are prepared, for one type and number of rows.
   const Matrices* prepared_ = nullptr;
-  std::uint32_t rows_ = 0;
+  std::size_t rows_ = 0;
+  std::size_t ready_rows_ = 0;
   FloatBuffer x_;          // [rows, in_features]
   FloatBuffer quantized_;  // x in the form kQuantized
   FloatBuffer rounded_;    // x in the form kBf16

@@ -21,6 +21,12 @@ class ScriptedTimer final : public ProductTimer {
     ++calls;
     return seconds_of(product, calls);
   }
+  bool Prepare(const TimedProduct&) override {
+    if (prepares == 0) return true;
+    --prepares;
+    return false;
+  }
+  std::size_t prepares = 0;
   std::function<std::optional<double>(const TimedProduct&, std::size_t)> seconds_of;
   std::size_t calls = 0;
 };
@@ -128,6 +134,15 @@ TEST_F(ChoiceMeasuringTest, WeightsThatCannotBeTimedKeepTheirDefault) {
   EXPECT_EQ(choices.For(DataType::kBF16), defaults_.For(DataType::kBF16));
   // The product with 64 rows was tried once.
   EXPECT_EQ(timer_.calls, 13u * 2 * ChoiceMeasuring::kRepeats + 1);
+}
+
+TEST_F(ChoiceMeasuringTest, PreparingRowsTakesSlicesOfItsOwn) {
+  timer_.seconds_of = [](const TimedProduct&, std::size_t) { return 1.0; };
+  timer_.prepares = 5;
+  ChoiceMeasuring measuring(table_, std::vector{DataType::kF16}, defaults_, 2, timer_);
+  while (!measuring.done()) measuring.Slice();
+  EXPECT_EQ(measuring.slices_done(), 5 + 2 * ChoiceMeasuring::kRepeats);
+  EXPECT_EQ(timer_.calls, 2 * ChoiceMeasuring::kRepeats);
 }
 
 TEST_F(ChoiceMeasuringTest, TypesThatWereNeverTimedAreNotNamed) {

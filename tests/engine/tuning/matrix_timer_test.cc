@@ -58,6 +58,12 @@ class MatrixTimerTest : public testing::Test {
             .data = bytes.data()};
   }
 
+  static std::optional<double> PreparedTime(MatrixTimer& timer, const TimedProduct& product) {
+    while (!timer.Prepare(product)) {
+    }
+    return timer.Time(product);
+  }
+
   static constexpr std::size_t kWide = 1024, kNarrow = 64;
   ThreadPool pool_;
   kernels::KernelTable table_;
@@ -70,7 +76,7 @@ class MatrixTimerTest : public testing::Test {
 TEST_F(MatrixTimerTest, OnlyTypesOfUsableMatricesAreTimed) {
   MatrixTimer timer(compute_, tensors_, kWide, false);
   EXPECT_EQ(timer.types(), std::vector{DataType::kF16});
-  EXPECT_FALSE(timer.Time({.type = DataType::kQ8_0, .rows = 1, .choice = {}}));
+  EXPECT_FALSE(PreparedTime(timer, {.type = DataType::kQ8_0, .rows = 1, .choice = {}}));
   EXPECT_EQ(calls, 0u);
 }
 
@@ -80,7 +86,8 @@ TEST_F(MatrixTimerTest, ACallComputesABoundedPart) {
     for (const std::uint32_t rows : {1u, 2u, 64u, 256u, 8u}) {
       for (int i = 0; i < 10; ++i) {
         const std::size_t before = calls;
-        const auto seconds = timer.Time({.type = DataType::kF16, .rows = rows, .choice = {}});
+        const auto seconds =
+            PreparedTime(timer, {.type = DataType::kF16, .rows = rows, .choice = {}});
         ASSERT_TRUE(seconds);
         EXPECT_GT(*seconds, 0.0);
         EXPECT_LE(calls - before, 4u);  // a first part and a part of about a millisecond
@@ -91,16 +98,26 @@ TEST_F(MatrixTimerTest, ACallComputesABoundedPart) {
   EXPECT_LE(products_max, MatrixTimer::kSliceProducts);
 }
 
+TEST_F(MatrixTimerTest, RowsArePreparedInBoundedParts) {
+  MatrixTimer timer(compute_, tensors_, kWide, false);
+  const TimedProduct product{.type = DataType::kF16, .rows = 256, .choice = {}};
+  std::size_t parts = 1;
+  while (!timer.Prepare(product)) ++parts;
+  EXPECT_EQ(parts, 256 * kWide / MatrixTimer::kPreparedElements);
+  EXPECT_TRUE(timer.Prepare(product));
+}
+
 TEST_F(MatrixTimerTest, TheFormOfTheChoiceIsComputed) {
   if (!kernels::Supports(table_, DataType::kF16, kernels::WideForm::kBf16)) {
     GTEST_SKIP() << "the machine has no products of bf16";
   }
   MatrixTimer timer(compute_, tensors_, kWide, false);
-  (void)timer.Time({.type = DataType::kF16, .rows = 16, .choice = {}});
+  (void)PreparedTime(timer, {.type = DataType::kF16, .rows = 16, .choice = {}});
   EXPECT_EQ(calls_in_bf16, 0u);
-  (void)timer.Time({.type = DataType::kF16,
-                    .rows = 16,
-                    .choice = {.wide_form = kernels::WideForm::kBf16, .wide_from_rows = 1}});
+  (void)PreparedTime(timer,
+                     {.type = DataType::kF16,
+                      .rows = 16,
+                      .choice = {.wide_form = kernels::WideForm::kBf16, .wide_from_rows = 1}});
   EXPECT_EQ(calls_in_bf16, 4u);
 }
 
