@@ -38,7 +38,7 @@ class ProductTimer {
 class ChoiceMeasuring {
  public:
   // Number of times that each alternative is timed; the median counts.
-  static constexpr std::size_t kRepeats = 9;
+  static constexpr std::size_t kRepeats = 25;
 
   // types: the types of the model's matrices, each once. rows_max: the most rows of a step. `timer`
   // must outlive the object.
