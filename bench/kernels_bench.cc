@@ -24,6 +24,7 @@
 #include "kernels/cell_types.h"
 #include "kernels/half.h"
 #include "kernels/kernel_table.h"
+#include "kernels/product_choice.h"
 #include "kernels/quantized_row.h"
 
 namespace kvd::kernels {
@@ -197,7 +198,7 @@ void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType ty
     if (in_bf16) {
       table.round_rows(x.get(), kInFeatures, row_count, kInFeatures, rounded.get());
     }
-    if (IsQuantized(type)) {
+    if (IsQuantized(type) && !in_bf16) {
       table.quantize_rows(x.get(), kInFeatures, row_count, kInFeatures, quantized.get());
     }
     table.matmul({.weight_type = type,
@@ -224,8 +225,7 @@ void RegisterProducts(const KernelTable& table) {
   for (const DataType type : kDataTypes) {
     for (const std::size_t rows : {1u, 4u, 8u, 16u, 64u, 512u}) {
       for (const bool in_bf16 : {false, true}) {
-        const bool halves = type == DataType::kF16 || type == DataType::kBF16;
-        if (in_bf16 && (!halves || table.round_rows == nullptr)) continue;
+        if (in_bf16 && !Supports(table, type, WideForm::kBf16)) continue;
         const std::string name = std::string("BM_MatmulRuns/table:") + table.name +
                                  "/type:" + DataTypeName(type) + "/rows:" + std::to_string(rows) +
                                  (in_bf16 ? "/in_bf16" : "");

@@ -16,7 +16,8 @@ std::size_t MatmulWorkspaceFloats(std::size_t in_features, std::size_t row_count
       in_features <= kPanelElements ? kTileRowsMax : std::min(row_count, kPassRows) + kTileRowsMax;
   const std::size_t plain = kPanelOutputs * (panel_elements + sum_rows * 16);
   const std::size_t panel_bytes =
-      std::max(QuantPanelBytes(in_features / kQuantizedBlock), Bf16WorkspaceBytes(in_features));
+      std::max({QuantPanelBytes(in_features / kQuantizedBlock), Bf16WorkspaceBytes(in_features),
+                Bf16TileWorkspaceBytes(row_count)});
   return std::max(plain, panel_bytes / sizeof(float));
 }
 

@@ -128,6 +128,7 @@ const KernelTable* TheAmxTable(const Machine& machine) {
     KernelTable made = *TheAvx512Table(machine);
     made.name = "amx";
     made.matmul = amx::Matmul;
+    made.bf16_quant_rows_min = amx::kBf16QuantRowsMin;
     made.bf16_attention = &attention;
     return made;
   }();

@@ -2,10 +2,8 @@
 // cells in the values. The panels have the layout of kernels/avx512bf16: sixteen pairs of sixteen
 // cells, or of sixteen elements, of a panel are loaded into a tile without rearrangement.
 //
-// A tile has as many rows as the call, at most sixteen. If a call has more than sixteen rows, the
-// last sixteen rows form a tile, which may share rows with the tile before it. A call therefore
-// needs only one tile configuration, usually the configuration of the previous call. Loading a new
-// configuration would take longer than multiplying a few rows.
+// A tile has as many rows as the call, at most sixteen (TileRow). A call therefore needs only one
+// tile configuration, usually the configuration of the previous call.
 #include "kernels/amx/functions.h"
 #include "kernels/amx/pair_products.h"
 #include "kernels/avx512bf16/cell_panels.h"
@@ -27,12 +25,6 @@ void Hold(std::size_t row_count, std::size_t pair_count) {
   if (held_shapes == wanted) return;
   PairProducts::Configure(rows, rows, pair_count);
   held_shapes = wanted;
-}
-
-// The first row of tile t of row_count rows.
-KVD_ALWAYS_INLINE std::size_t TileRow(std::size_t t, std::size_t row_count) {
-  const std::size_t row = t * kTileRows;
-  return row_count - row >= kTileRows || row_count < kTileRows ? row : row_count - kTileRows;
 }
 
 // Computes the sums for two tiles of rows (t, and t + 1 if it exists) and one or two tiles of

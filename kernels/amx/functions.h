@@ -5,6 +5,10 @@
 
 namespace kvd::kernels::amx {
 
+// The smallest number of rows for which decoding quantised weights to bf16 tiles is faster than
+// products of integers.
+inline constexpr std::size_t kBf16QuantRowsMin = 64;
+
 // Configures the thread's tiles and releases them.
 void Matmul(const MatmulArgs& args);
 

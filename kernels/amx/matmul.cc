@@ -1,8 +1,9 @@
-// Matmul with the tile instructions: products of many rows with quantised weights, and of any
-// number of rows with f16 and bf16 weights in bf16. avx512bf16::Matmul computes the other products.
-#include "kernels/amx/bf16_product.h"
+// Matmul with the tile instructions: products of rows in bf16 with weights of any type but f32, and
+// products of many quantised rows. avx512bf16::Matmul computes the other products.
+#include "kernels/amx/few_rows.h"
 #include "kernels/amx/functions.h"
 #include "kernels/amx/tile_product.h"
+#include "kernels/amx/wide_product.h"
 #include "kernels/avx512bf16/functions.h"
 
 namespace kvd::kernels::amx {
@@ -12,9 +13,40 @@ namespace {
 // most of a tile would be empty.
 constexpr std::size_t kQuantRowsMin = 12;
 
+template <class Pairs>
+void HalfMatmul(const MatmulArgs& args) {
+  if (args.row_count <= kFewRowsMax) {
+    FewRowsInTiles<Pairs>(args);
+  } else {
+    WideInTiles<HalfWeights<Pairs>>(args);
+  }
+}
+
+// Returns false and does nothing for f32 weights. REQUIRES: at least one row and one output.
+bool Bf16MatmulOfType(const MatmulArgs& args) {
+  if (args.weight_type == DataType::kBF16) {
+    HalfMatmul<avx512::PairsOfBf16>(args);
+    return true;
+  }
+  if (args.weight_type == DataType::kF16) {
+    HalfMatmul<avx512::PairsOfF16<avx512bf16::Round>>(args);
+    return true;
+  }
+  bool done = false;
+  WithDecoder<avx512::Isa>(args.weight_type, [&](auto decoder) KVD_INLINE_LAMBDA {
+    using Decoder = decltype(decoder);
+    if constexpr (!Decoder::kPlain) {
+      WideInTiles<DecodedWeights<Decoder>>(args);
+      done = true;
+    }
+  });
+  return done;
+}
+
 bool MatmulInTiles(const MatmulArgs& args) {
   if (args.row_count == 0 || args.first_out >= args.last_out) return false;
-  return (args.row_count >= kQuantRowsMin && TileMatmulOfType(args)) || HalfTileMatmulOfType(args);
+  if (args.bf16_x != nullptr) return Bf16MatmulOfType(args);
+  return args.row_count >= kQuantRowsMin && TileMatmulOfType(args);
 }
 
 }  // namespace

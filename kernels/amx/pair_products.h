@@ -11,6 +11,14 @@
 
 namespace kvd::kernels::amx {
 
+// The first row of tile t of row_count rows. If row_count is not a multiple of sixteen, the last
+// tile has the last sixteen rows and shares some with the tile before it, so that all tiles of a
+// product have one shape. Loading another configuration takes longer than multiplying a few rows.
+KVD_ALWAYS_INLINE std::size_t TileRow(std::size_t t, std::size_t row_count) {
+  const std::size_t row = t * kTileRows;
+  return row_count - row >= kTileRows || row_count < kTileRows ? row : row_count - kTileRows;
+}
+
 struct PairProducts {
   const std::uint8_t* rows[2];  // first row of each sixteen rows; a step reads 64 bytes of a row
   std::size_t row_stride;
@@ -36,11 +44,17 @@ struct PairProducts {
   }
 
   // sums: [32][32]; row 16 i + r is for row r of rows[i]. Without kTwoRows or kTwoColumns, the
-  // second sixteen rows or columns are neither read nor written.
-  template <bool kTwoRows, bool kTwoColumns>
+  // second sixteen rows or columns are neither read nor written. kContinues: adds to `sums`.
+  template <bool kTwoRows, bool kTwoColumns, bool kContinues = false>
   KVD_ALWAYS_INLINE void Sum(float* sums) const {
-    ForEach<kTwoRows, kTwoColumns>(
-        [](auto i, auto j) KVD_INLINE_LAMBDA { Tiles::Zero<kSums + 2 * i.value + j.value>(); });
+    ForEach<kTwoRows, kTwoColumns>([&](auto i, auto j) KVD_INLINE_LAMBDA {
+      constexpr int kTile = kSums + 2 * decltype(i)::value + decltype(j)::value;
+      if constexpr (kContinues) {
+        Tiles::Load<kTile>(At<decltype(i)::value, decltype(j)::value>(sums), 32 * sizeof(float));
+      } else {
+        Tiles::Zero<kTile>();
+      }
+    });
     for (std::size_t step = 0; step < step_count; ++step) {
       const std::size_t at = step * step_bytes;
       Tiles::Load<kRows>(rows[0] + step * kTileRowBytes, row_stride);
@@ -57,13 +71,17 @@ struct PairProducts {
       }
     }
     ForEach<kTwoRows, kTwoColumns>([&](auto i, auto j) KVD_INLINE_LAMBDA {
-      Tiles::Store<kSums + 2 * i.value + j.value>(sums + (16 * i.value) * 32 + 16 * j.value,
-                                                  32 * sizeof(float));
+      Tiles::Store<kSums + 2 * i.value + j.value>(At<i.value, j.value>(sums), 32 * sizeof(float));
     });
   }
 
  private:
   static constexpr int kSums = 0, kRows = 4, kColumns = 6;  // first tiles of four, two and two
+
+  template <int kRowTile, int kColumnTile>
+  static KVD_ALWAYS_INLINE float* At(float* sums) {
+    return sums + kRowTile * 16 * 32 + kColumnTile * 16;
+  }
 
   template <bool kTwoRows, bool kTwoColumns, class F>
   static KVD_ALWAYS_INLINE void ForEach(const F& body) {

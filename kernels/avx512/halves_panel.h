@@ -27,6 +27,25 @@ struct PairsOfF16 {
   }
 };
 
+// Turns sixteen pairs of bf16 of sixteen outputs: pair p of output o goes to lane o of pairs[p].
+// load(o) returns the pairs of output o.
+template <class F>
+KVD_ALWAYS_INLINE void TurnPairs(const F& load, I (&pairs)[16]) {
+  I words[4][4];  // [four outputs][output, then pair % 4]
+  StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
+    StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
+      words[q.value][o.value] = load(std::size_t{4} * q.value + o.value);
+    });
+    Transposition::WithinLanes(words[q.value]);
+  });
+  StaticFor<4>([&](auto c) KVD_INLINE_LAMBDA {
+    I v[4] = {words[0][c.value], words[1][c.value], words[2][c.value], words[3][c.value]};
+    Transposition::Of128(v);
+    StaticFor<4>([&](auto lane)
+                     KVD_INLINE_LAMBDA { pairs[4 * lane.value + c.value] = v[lane.value]; });
+  });
+}
+
 // The weights of the outputs [out, out + 16) of a product. An output >= last_out is a copy of
 // output last_out - 1.
 template <class Pairs>
@@ -39,21 +58,11 @@ struct GroupOfHalves {
   KVD_ALWAYS_INLINE void Load(std::size_t j, I (&pairs)[16]) const {
     const std::size_t n = args.in_features;
     const auto* const weights = static_cast<const std::uint8_t*>(args.weights);
-    I words[4][4];  // [four outputs][output, then pair % 4]
-    StaticFor<4>([&](auto q) KVD_INLINE_LAMBDA {
-      StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
-        const std::size_t wanted = out + 4 * q.value + o.value;
-        const std::size_t row = wanted < last_out ? wanted : last_out - 1;
-        words[q.value][o.value] = Pairs::Load(weights + 2 * (row * n + j), n - j);
-      });
-      Transposition::WithinLanes(words[q.value]);
-    });
-    StaticFor<4>([&](auto c) KVD_INLINE_LAMBDA {
-      I v[4] = {words[0][c.value], words[1][c.value], words[2][c.value], words[3][c.value]};
-      Transposition::Of128(v);
-      StaticFor<4>([&](auto lane)
-                       KVD_INLINE_LAMBDA { pairs[4 * lane.value + c.value] = v[lane.value]; });
-    });
+    const auto load = [&](std::size_t o) KVD_INLINE_LAMBDA {
+      const std::size_t row = out + o < last_out ? out + o : last_out - 1;
+      return Pairs::Load(weights + 2 * (row * n + j), n - j);
+    };
+    TurnPairs(load, pairs);
   }
 
   // Prefetches the weights of the next group in memory order.

@@ -175,7 +175,8 @@ INSTANTIATE_TEST_SUITE_P(EveryTable, GoldenTest,
 
 // The amx table on a machine that lacks only its tile instructions. An emulated tile instruction
 // takes one to two microseconds, so the test runs in process, with one folder for each kind of
-// product: bf16, bf16 with f16 cells, whole blocks, blocks of two halves, and minimums of halves.
+// product: bf16, bf16 with f16 cells, weights that are decoded to bf16, and, with --deterministic,
+// integers of whole blocks, of blocks of two halves, and with minimums of halves.
 TEST(TrappedTilesGoldenTest, EveryKindOfProductPasses) {
   if (!fs::exists("../shared/golden")) GTEST_SKIP() << "../shared/golden is not here";
   const kernels::KernelChoice amx = kernels::SelectOrTrap("amx");
@@ -192,7 +193,8 @@ TEST(TrappedTilesGoldenTest, EveryKindOfProductPasses) {
   if (IsScaledDown()) {
     expect_pass("", {"q8_0"});
   } else {
-    expect_pass("", {"f16", "q4_K", "q6_K", "q2_K"});
+    expect_pass("", {"f16", "q8_0", "q4_K", "iq3_s"});
+    expect_pass("--deterministic", {"q4_K", "q6_K", "q2_K"});
   }
   ::unsetenv("KVD_KERNELS");
 }

@@ -5,6 +5,7 @@
 
 #include "kernels/bf16_panel.h"
 #include "kernels/matmul_panel.h"
+#include "kernels/product_choice.h"
 #include "kernels/quantized_row.h"
 #include "tests/kernels/kernel_inputs.h"
 #include "tests/kernels/naive_decode.h"
@@ -72,8 +73,7 @@ struct Product {
   // Returns rows of x rounded to bf16 by the table; null if the weight type or the table has no
   // products in bf16.
   AlignedBytes Rounded(const KernelTable& table, const float* from, std::size_t rows) const {
-    if (type != DataType::kF16 && type != DataType::kBF16) return nullptr;
-    if (table.round_rows == nullptr) return nullptr;
+    if (!Supports(table, type, WideForm::kBf16)) return nullptr;
     AlignedBytes bytes = MakeAlignedBytes(rows * Bf16RowBytes(in_features));
     table.round_rows(from, x_stride, rows, in_features, bytes.get());
     return bytes;
@@ -196,22 +196,23 @@ TEST_P(MatmulTest, ComesCloseToTheTrueProduct) {
         const Product product(&numbers, type, n, outs, rows);
         const AlignedBytes quantized = product.Quantized(*table_, product.x.data(), rows);
         const std::vector<float> y = product.Run(*table_, 0, outs, in_bf16);
+        const bool rounds = in_bf16 && Supports(*table_, type, WideForm::kBf16);
+        const bool reads_quantized = IsQuantized(type) && !rounds;
         for (std::size_t r = 0; r < rows; r += 5) {
           const QuantizedRow row =
-              IsQuantized(type) ? QuantizedRowAt(quantized.get(), n, r) : QuantizedRow{};
+              reads_quantized ? QuantizedRowAt(quantized.get(), n, r) : QuantizedRow{};
           for (std::size_t o = 0; o < outs; o += 3) {
             double sum = 0, magnitude = 0;
             for (std::size_t j = 0; j < n; ++j) {
-              const double x = IsQuantized(type) ? double{row.scales[j / 32]} * row.q[j]
-                                                 : double{product.x[r * product.x_stride + j]};
+              const double x = reads_quantized ? double{row.scales[j / 32]} * row.q[j]
+                                               : double{product.x[r * product.x_stride + j]};
               const double term =
                   x * NaiveElement(type, product.weights.data() + o * RowBytes(type, n), j);
               sum += term;
               magnitude += std::fabs(term);
             }
             // Both operands of a product in bf16 are rounded to 8 significant bits.
-            const bool halves = in_bf16 && (type == DataType::kF16 || type == DataType::kBF16);
-            ASSERT_LE(std::fabs(y[r * outs + o] - sum), (halves ? 1e-3 : 1e-6) * magnitude)
+            ASSERT_LE(std::fabs(y[r * outs + o] - sum), (rounds ? 1e-3 : 1e-6) * magnitude)
                 << DataTypeName(type) << " row " << r << " output " << o << " in bf16 " << in_bf16;
           }
         }
@@ -382,11 +383,14 @@ class Bf16MatmulTest : public TableTest {
 
 TEST_P(Bf16MatmulTest, ProductsAreThoseOfRoundedRows) { ExpectProductsOfBf16(*table_); }
 
-// Required for --deterministic. Tests one row, a few rows, and enough rows for panels.
+// Required for --deterministic with weights of f16 and bf16. Tests one row, a few rows, and enough
+// rows for panels.
 TEST_P(Bf16MatmulTest, ARowDependsNeitherOnItsCompanionsNorOnTheRange) {
   Numbers numbers(26);
-  for (const DataType type : {DataType::kF16, DataType::kBF16}) {
+  for (const DataType type : {DataType::kF16, DataType::kBF16, DataType::kQ5_0}) {
+    if (!Supports(*table_, type, WideForm::kBf16)) continue;
     for (const std::size_t n : {1u, 33u, 257u, 512u, 4128u}) {
+      if (n % ElementsPerBlock(type) != 0) continue;
       const std::size_t rows = n > 300 ? 9 : 41, outs = 83;
       const Product product(&numbers, type, n, outs, rows);
       const std::vector<float> together = product.Run(*table_, 0, outs, true);
@@ -404,6 +408,86 @@ TEST_P(Bf16MatmulTest, ARowDependsNeitherOnItsCompanionsNorOnTheRange) {
       }
     }
   }
+}
+
+// The product with weights of type bf16 that have the values of `product`'s weights.
+Product InWeightsOfBf16(const Product& product) {
+  Product rounded = product;
+  rounded.type = DataType::kBF16;
+  rounded.weights.clear();
+  std::vector<float> decoded(product.in_features);
+  const std::size_t row_bytes = RowBytes(product.type, product.in_features);
+  for (std::size_t o = 0; o < product.out_features; ++o) {
+    ScalarTable()->decode_row(product.type, product.weights.data() + o * row_bytes, decoded.data(),
+                              product.in_features);
+    for (const float value : decoded) {
+      const std::uint16_t half = BF16FromF32(value);
+      rounded.weights.push_back(static_cast<std::uint8_t>(half & 0xff));
+      rounded.weights.push_back(static_cast<std::uint8_t>(half >> 8));
+    }
+  }
+  return rounded;
+}
+
+struct Size {
+  std::size_t n, outs, rows;
+};
+
+// Quantised weights are decoded and rounded, and then multiplied as weights of bf16. Covers all
+// shapes of tiles, several pieces of elements, more outputs than a range has, and more rows than
+// are multiplied at once.
+TEST(DecodedTileMatmulTest, GivesTheBitsOfProductsWithDecodedWeights) {
+  const KernelChoice amx = SelectOrTrap("amx");
+  if (amx.table == nullptr) GTEST_SKIP() << amx.problem;
+  Numbers numbers(28);
+  std::vector<Size> sizes = {{2816, 70, 17}, {256, 300, 33}, {256, 40, 530}, {512, 5, 1}};
+  for (const std::size_t rows : {1u, 2u, 15u, 16u, 17u, 31u, 32u, 33u, 49u}) {
+    sizes.push_back({256, 83, rows});
+  }
+  for (const std::size_t n : {32u, 64u, 288u, 544u}) sizes.push_back({n, 83, 18});
+  for (const DataType type : kAllTypes) {
+    if (!IsQuantized(type)) continue;
+    ASSERT_TRUE(Supports(*amx.table, type, WideForm::kBf16));
+    for (const Size& size : sizes) {
+      if (size.n % ElementsPerBlock(type) != 0) continue;
+      const Product product(&numbers, type, size.n, size.outs, size.rows);
+      const Product rounded = InWeightsOfBf16(product);
+      for (const auto& [first, last] : {std::pair{std::size_t{0}, size.outs}, {3, 19}, {2, 3}}) {
+        if (last > size.outs) continue;
+        ASSERT_TRUE(SameBits(rounded.Run(*amx.table, first, last, true),
+                             product.Run(*amx.table, first, last, true)))
+            << DataTypeName(type) << " n " << size.n << " rows " << size.rows << " outputs "
+            << first << ".." << last << " of " << size.outs;
+      }
+    }
+  }
+}
+
+TEST(ProductChoicesTest, AreBf16WhereTheTableMultipliesIt) {
+  for (const char* const name : {"scalar", "avx2", "avx512", "amx"}) {
+    const KernelChoice choice = SelectOrTrap(name);
+    if (choice.table == nullptr) continue;
+    const KernelTable& table = *choice.table;
+    const ProductChoices choices = DefaultChoices(table);
+    EXPECT_EQ(choices.For(DataType::kF32), ProductChoice{});
+    EXPECT_FALSE(Supports(table, DataType::kF32, WideForm::kBf16));
+    const bool rounds = table.round_rows != nullptr, tiles = std::string_view(name) == "amx";
+    for (const DataType type : {DataType::kF16, DataType::kQ8_0, DataType::kMXFP4}) {
+      const bool expected = IsQuantized(type) ? tiles : rounds;
+      EXPECT_EQ(Supports(table, type, WideForm::kBf16), expected) << name;
+      EXPECT_TRUE(Supports(table, type, WideForm::kAsNarrow)) << name;
+      EXPECT_EQ(choices.For(type).wide_form == WideForm::kBf16, expected) << name;
+      EXPECT_EQ(choices.For(type).wide_from_rows != 0, expected) << name;
+    }
+  }
+}
+
+TEST(ProductChoicesTest, HoldOneChoiceForEachType) {
+  ProductChoices choices;
+  std::uint32_t rows = 0;
+  for (const DataType type : kAllTypes) choices.Set(type, {WideForm::kBf16, ++rows});
+  rows = 0;
+  for (const DataType type : kAllTypes) EXPECT_EQ(choices.For(type).wide_from_rows, ++rows);
 }
 
 KVD_FOR_EVERY_TABLE(MatmulTest);
