@@ -1,8 +1,12 @@
 // The signs of eight elements are a byte, one bit for each. Types that store seven signs have an
 // even number of negative elements: the eighth sign is the parity of the other seven.
+//
+// Eight elements are unpacked at once in a word of 64 bits. A byte whose sign is set is negated as
+// its complement plus one, which carries into no other byte, since no magnitude is 0.
 #include "kernels/quant_grids.h"
 
 #include <bit>
+#include <cstddef>
 #include <cstring>
 
 #include "kernels/half.h"
@@ -26,19 +30,36 @@ constexpr std::array<Point, kCount> Expanded(const std::uint16_t (&codes)[kCount
   return points;
 }
 
-// Returns the seven signs with their parity as the eighth sign.
-unsigned EvenSigns(unsigned seven) {
-  seven &= 127;
-  return seven | (static_cast<unsigned>(std::popcount(seven)) & 1) << 7;
+// For each byte of signs: a word with 0xff in the bytes of negative elements.
+constexpr std::array<std::uint64_t, 256> kSigns = [] {
+  std::array<std::uint64_t, 256> words = {};
+  for (std::size_t signs = 0; signs < words.size(); ++signs) {
+    for (std::size_t i = 0; i < 8; ++i) {
+      if ((signs >> i & 1) != 0) words[signs] |= std::uint64_t{0xff} << (8 * i);
+    }
+  }
+  return words;
+}();
+
+// The same for seven signs; their parity is the eighth sign.
+constexpr std::array<std::uint64_t, 128> kEvenSigns = [] {
+  std::array<std::uint64_t, 128> words = {};
+  for (unsigned seven = 0; seven < words.size(); ++seven) {
+    words[seven] = kSigns[seven | (static_cast<unsigned>(std::popcount(seven)) & 1) << 7];
+  }
+  return words;
+}();
+std::uint64_t EvenSigns(unsigned seven) { return kEvenSigns[seven & 127]; }
+
+// Writes eight elements with the magnitudes of `point` and with the signs of a word of kSigns.
+void PutPoint(std::uint64_t point, std::uint64_t signs, std::int8_t* q) {
+  const std::uint64_t elements = (point ^ signs) + (signs & 0x0101010101010101u);
+  std::memcpy(q, &elements, sizeof elements);
 }
 
-// Writes a point of a grid with the signs in the low bits of `signs`.
-template <class Point>
-void PutPoint(Point point, unsigned signs, std::int8_t* q) {
-  for (std::size_t i = 0; i < sizeof(Point); ++i, point >>= 8) {
-    const int magnitude = static_cast<int>(point & 255);
-    q[i] = static_cast<std::int8_t>((signs >> i & 1) != 0 ? -magnitude : magnitude);
-  }
+// Two points of four elements as one of eight.
+std::uint64_t Joined(std::uint32_t first, std::uint32_t second) {
+  return first | std::uint64_t{second} << 32;
 }
 
 std::int8_t Odd(unsigned scale) { return static_cast<std::int8_t>(2 * (scale & 15) + 1); }
@@ -57,6 +78,7 @@ void Unpack(const BlockIQ2_XXS& block, GridBlock* to) {
   for (std::size_t p = 0; p < 8; ++p) {
     const std::uint32_t word = Word(block.qs + 8 * p + 4);
     to->half_scales[2 * p] = to->half_scales[2 * p + 1] = Odd(word >> 28);
+#pragma GCC unroll 4
     for (std::size_t i = 0; i < 4; ++i) {
       PutPoint(kIQ2_XXSGrid[block.qs[8 * p + i]], EvenSigns(word >> (7 * i)),
                to->q + 32 * p + 8 * i);
@@ -66,19 +88,28 @@ void Unpack(const BlockIQ2_XXS& block, GridBlock* to) {
 
 void Unpack(const BlockIQ2_XS& block, GridBlock* to) {
   to->scale = F32FromF16(block.d) * 0.125f;
-  for (std::size_t i = 0; i < 32; ++i) {
-    if (i % 2 == 0) to->half_scales[i / 2] = Odd(block.scales[i / 4] >> (i / 2 % 2 * 4));
-    const unsigned bits = block.qs[i];
-    PutPoint(kIQ2_XSGrid[bits & 511], EvenSigns(bits >> 9), to->q + 8 * i);
+  for (std::size_t p = 0; p < 8; ++p) {
+    to->half_scales[2 * p] = Odd(block.scales[p]);
+    to->half_scales[2 * p + 1] = Odd(block.scales[p] >> 4);
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < 4; ++i) {
+      const unsigned bits = block.qs[4 * p + i];
+      PutPoint(kIQ2_XSGrid[bits & 511], EvenSigns(bits >> 9), to->q + 32 * p + 8 * i);
+    }
   }
 }
 
 void Unpack(const BlockIQ2_S& block, GridBlock* to) {
   to->scale = F32FromF16(block.d) * 0.125f;
-  for (std::size_t i = 0; i < 32; ++i) {
-    if (i % 2 == 0) to->half_scales[i / 2] = Odd(block.scales[i / 4] >> (i / 2 % 2 * 4));
-    const unsigned top = block.qh[i / 4] >> (i % 4 * 2) & 3;
-    PutPoint(kIQ2_SGrid[block.qs[i] | top << 8], block.signs[i], to->q + 8 * i);
+  for (std::size_t p = 0; p < 8; ++p) {
+    to->half_scales[2 * p] = Odd(block.scales[p]);
+    to->half_scales[2 * p + 1] = Odd(block.scales[p] >> 4);
+    const unsigned tops = block.qh[p];
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < 4; ++i) {
+      PutPoint(kIQ2_SGrid[block.qs[4 * p + i] | (tops >> (2 * i) & 3) << 8],
+               kSigns[block.signs[4 * p + i]], to->q + 32 * p + 8 * i);
+    }
   }
 }
 
@@ -87,20 +118,27 @@ void Unpack(const BlockIQ3_XXS& block, GridBlock* to) {
   for (std::size_t p = 0; p < 8; ++p) {
     const std::uint32_t word = Word(block.signs + 4 * p);
     to->half_scales[2 * p] = to->half_scales[2 * p + 1] = Odd(word >> 28);
-    for (std::size_t i = 0; i < 8; ++i) {
-      const unsigned signs = EvenSigns(word >> (i / 2 * 7)) >> (i % 2 * 4);
-      PutPoint(kIQ3_XXSGrid[block.qs[8 * p + i]], signs, to->q + 32 * p + 4 * i);
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < 4; ++i) {
+      const std::uint8_t* const qs = block.qs + 8 * p + 2 * i;
+      PutPoint(Joined(kIQ3_XXSGrid[qs[0]], kIQ3_XXSGrid[qs[1]]), EvenSigns(word >> (7 * i)),
+               to->q + 32 * p + 8 * i);
     }
   }
 }
 
 void Unpack(const BlockIQ3_S& block, GridBlock* to) {
   to->scale = F32FromF16(block.d);
-  for (std::size_t i = 0; i < 64; ++i) {
-    if (i % 4 == 0) to->half_scales[i / 4] = Odd(block.scales[i / 16] >> (i / 8 % 2 * 4));
-    const unsigned top = block.qh[i / 8] >> (i % 8) & 1u;
-    const unsigned signs = static_cast<unsigned>(block.signs[i / 2]) >> (i % 2 * 4);
-    PutPoint(kIQ3_SGrid[block.qs[i] | top << 8], signs, to->q + 4 * i);
+  for (std::size_t p = 0; p < 8; ++p) {
+    to->half_scales[2 * p] = to->half_scales[2 * p + 1] = Odd(block.scales[p / 2] >> (p % 2 * 4));
+    const unsigned tops = block.qh[p];
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < 4; ++i) {
+      const std::uint8_t* const qs = block.qs + 8 * p + 2 * i;
+      const unsigned first = tops >> (2 * i) & 1, second = tops >> (2 * i + 1) & 1;
+      PutPoint(Joined(kIQ3_SGrid[qs[0] | first << 8], kIQ3_SGrid[qs[1] | second << 8]),
+               kSigns[block.signs[4 * p + i]], to->q + 32 * p + 8 * i);
+    }
   }
 }
 
