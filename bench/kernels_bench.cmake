@@ -8,3 +8,13 @@ if(KVD_CBLAS_INCLUDE AND KVD_OPENBLAS)
   target_include_directories(kernels_bench SYSTEM PRIVATE ${KVD_CBLAS_INCLUDE})
   target_link_libraries(kernels_bench PRIVATE ${KVD_OPENBLAS})
 endif()
+
+# If oneDNN is installed, the bench measures its products in bf16.
+find_path(KVD_DNNL_INCLUDE dnnl.hpp)
+find_library(KVD_DNNL dnnl)
+find_package(OpenMP COMPONENTS CXX QUIET)
+if(KVD_DNNL_INCLUDE AND KVD_DNNL AND OpenMP_CXX_FOUND)
+  target_sources(kernels_bench PRIVATE onednn_products.cc)
+  target_include_directories(kernels_bench SYSTEM PRIVATE ${KVD_DNNL_INCLUDE})
+  target_link_libraries(kernels_bench PRIVATE ${KVD_DNNL} OpenMP::OpenMP_CXX)
+endif()
