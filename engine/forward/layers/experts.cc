@@ -87,6 +87,13 @@ SlotInputs PrepareSlots(ForwardPass& pass, InputForm form, const RowBuffer& rows
   return {form, prepared, InputRowBytes(form, n)};
 }
 
+// The mean number of rows of an expert's products, rounded up. It determines the form of the
+// products of all experts of the step.
+std::size_t MeanRows(const ForwardPass& pass) {
+  const ExpertConfig& config = pass.config().experts;
+  return (pass.row_count() * config.used + config.count - 1) / config.count;
+}
+
 // Returns the rows of x times the weight of each choice, in the order of slots. The rows lie in
 // work.results, which is not used before the last product.
 const RowBuffer& WeighInputs(ForwardPass& pass, const RowBuffer& x) {
@@ -132,7 +139,7 @@ void RunProducts(ForwardPass& pass, ExpertWork& work) {
 // Computes up and, with a gate, gate of all slots. Returns the bytes of the experts' weights.
 std::size_t RunFirstProducts(ForwardPass& pass, const ExpertWeights& weights, const RowBuffer& x) {
   const auto form_of = [&](const ExpertMatrices& matrices) {
-    return FormFor(pass.compute(), matrices.shape.type, pass.row_count());
+    return FormFor(pass.compute(), matrices.shape.type, MeanRows(pass));
   };
   const bool weighs_inputs = pass.config().experts.weighs_inputs;
   const RowBuffer& rows = weighs_inputs ? WeighInputs(pass, x) : x;
@@ -195,7 +202,7 @@ const RowBuffer& RunExperts(ForwardPass& pass, const ExpertWeights& weights, Act
     }
   });
 
-  const InputForm down_form = FormFor(pass.compute(), weights.down.shape.type, pass.row_count());
+  const InputForm down_form = FormFor(pass.compute(), weights.down.shape.type, MeanRows(pass));
   const SlotInputs hidden_inputs = PrepareSlots(pass, down_form, hidden);
   bytes += AddProducts(weights.down, hidden_inputs, work.results, work);
   RunProducts(pass, work);
