@@ -16,6 +16,7 @@ constexpr KnownTags kKnown[] = {
     {"<|START_THINKING|>", "<|END_THINKING|>"},
     {"<|channel>thought", "<channel|>"},
     {"<|inner_prefix|>", "<|inner_suffix|>"},
+    {"Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"},
 };
 
 }  // namespace

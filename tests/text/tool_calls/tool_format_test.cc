@@ -90,6 +90,10 @@ TEST(ToolFormatTest, TheTagsOfReasoningAreThoseOfTheTemplate) {
   EXPECT_EQ(DetectReasoningTags("... '</think>' ...").open, "<think>");
   EXPECT_EQ(DetectReasoningTags("[THINK]x[/THINK]").close, "[/THINK]");
   EXPECT_EQ(DetectReasoningTags("<|channel>thought\n<channel|>").open, "<|channel>thought");
+  const ReasoningTags apriel =
+      DetectReasoningTags("'Here are my reasoning steps:\\n' or '[BEGIN FINAL RESPONSE]'");
+  EXPECT_EQ(apriel.close, "[BEGIN FINAL RESPONSE]");
+  EXPECT_TRUE(EndsInReasoning("<|assistant|>\nHere are my reasoning steps:\n", apriel));
   EXPECT_EQ(DetectReasoningTags("nothing").close, "");
   const ReasoningTags tags{"<think>", "</think>"};
   EXPECT_TRUE(EndsInReasoning("<|im_start|>assistant\n<think>\n", tags));

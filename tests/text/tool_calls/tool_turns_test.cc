@@ -77,6 +77,8 @@ const Difference kDifferences[] = {
     {"deepseek-ai-DeepSeek-V3.1", "reasoning and content", "</think>I look."},
     {"mistralai-Ministral-3-14B-Reasoning-2512", "reasoning", "OOL_CALLS]"},
     {"mistralai-Ministral-3-14B-Reasoning-2512", "reasoning and content", "I look."},
+    {"unsloth-Apriel-1.5", "reasoning", "\n<tool_calls>"},
+    {"unsloth-Apriel-1.5", "reasoning and content", "I look."},
 };
 
 Value TextOf(std::string_view text) { return Value::String(std::string(text)); }
