@@ -30,8 +30,8 @@ class ProductTimer {
   // whether they are complete.
   virtual bool Prepare(const TimedProduct& product) = 0;
   // Computes a bounded part of the product with the model's weights and returns the seconds for
-  // each multiply-add; empty if the weights cannot be timed now. REQUIRES: Prepare returned true for
-  // the last type and number of rows.
+  // each multiply-add; empty if the weights cannot be timed now. REQUIRES: Prepare returned true
+  // for the last type and number of rows.
   virtual std::optional<double> Time(const TimedProduct& product) = 0;
 };
 
