@@ -15,12 +15,13 @@ namespace kvd::kernels::amx {
 
 using avx512::I;
 
-// Weights of f16 and bf16. A source of weights has three functions:
+// Weights of f16 and bf16. A source of weights has four functions:
 //   Open(out, count, j, n)  selects the outputs [out, out + count), count <= 16, and the elements
 //                           [j, j + n) of each, n <= kPieceElements
 //   Load(o, at)             returns elements [j + at, j + at + 32) of output out + o as bf16, with
 //                           zeros after the last element of the row; o < count
-//   Ask(out, j, n)          prefetches the elements [j, j + n) of an output
+//   At(out, j)              returns the address of element j of an output
+//   Bytes(n)                returns the size of n elements
 template <class Pairs>
 class HalfWeights {
  public:
