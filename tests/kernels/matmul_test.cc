@@ -58,7 +58,10 @@ struct Product {
                   .y = y_rows.data(),
                   .first_out = first,
                   .last_out = last,
-                  .workspace = static_cast<float*>(workspace)});
+                  .workspace = static_cast<float*>(workspace),
+                  .ahead_bytes = ahead_bytes,
+                  .panel_from_rows = panel_from_rows,
+                  .panel_outs = panel_outs});
     return y;
   }
 
@@ -83,6 +86,7 @@ struct Product {
   std::size_t in_features, out_features, row_count, x_stride;
   std::vector<std::uint8_t> weights;
   std::vector<float> x;
+  std::uint32_t ahead_bytes = 0, panel_from_rows = 0, panel_outs = 0;
 };
 
 class MatmulTest : public TableTest {};
@@ -114,6 +118,27 @@ TEST_P(MatmulTest, GivesTheScalarBitsOverSeveralPanelsAndSteps) {
       const Product product(&numbers, type, n, 135, rows);
       ASSERT_TRUE(SameBits(product.Run(*scalar_, 1, 134), product.Run(*table_, 1, 134)))
           << DataTypeName(type) << " rows " << rows;
+    }
+  }
+}
+
+TEST_P(MatmulTest, ChoicesOfPanelsAndPrefetchesChangeNoBit) {
+  struct Choice {
+    std::uint32_t ahead_bytes, panel_from_rows, panel_outs;
+  };
+  Numbers numbers(29);
+  for (const DataType type : {DataType::kQ8_0, DataType::kQ6_K, DataType::kQ2_K}) {
+    for (const std::size_t rows : {1u, 5u, 12u, 50u}) {
+      Product product(&numbers, type, 512, 100, rows);
+      const std::vector<float> expected = product.Run(*scalar_, 1, 99);
+      for (const Choice& choice : {Choice{8192, 3, 32}, Choice{65536, 13, 64}, Choice{0, 6, 32},
+                                   Choice{0, 65536, 64}, Choice{32768, 12, 0}}) {
+        product.ahead_bytes = choice.ahead_bytes;
+        product.panel_from_rows = choice.panel_from_rows;
+        product.panel_outs = choice.panel_outs;
+        ASSERT_TRUE(SameBits(expected, product.Run(*table_, 1, 99)))
+            << DataTypeName(type) << " rows " << rows << " panel from " << choice.panel_from_rows;
+      }
     }
   }
 }
