@@ -174,6 +174,11 @@ Result<wire::ProfileReply> Client::Profile() const {
   return reply.record;
 }
 
+Result<wire::TuningReply> Client::Tuning() const {
+  KVD_TRY(const auto reply, Call(wire::TuningArgs{}));
+  return reply.record;
+}
+
 Result<bool> Client::Retain(SequenceHandle sequence, Force force) const {
   KVD_TRY(const auto reply, Call(wire::RetainArgs{sequence}, {}, ForceFlag(force)));
   return reply.stays;

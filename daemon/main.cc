@@ -21,6 +21,7 @@
 #include "daemon/asio_loop.h"
 #include "daemon/free_memory.h"
 #include "daemon/grammar_worker.h"
+#include "daemon/idle_tuning.h"
 #include "daemon/inherited_socket.h"
 #include "daemon/listener.h"
 #include "daemon/log.h"
@@ -198,6 +199,23 @@ void LogMemoryStart(const MemoryStart& start) {
   }
 }
 
+void LogTuningStart(const TuningState& state) {
+  if (!state.why_ignored.empty()) {
+    Log(LogLevel::kWarning, "tuning_ignored", "reason=" + Quoted(state.why_ignored));
+  } else if (state.source == ChoiceSource::kMeasuredBefore) {
+    Log(LogLevel::kInfo, "tuning", Concat("measured_unix_ms=", state.tuning.measured_unix_ms));
+  }
+}
+
+void SaveTuning(int directory, const TuningKey& key, const Tuning& measured) {
+  const Status saved = WriteTuningFile(directory, FormatTuning(key, measured));
+  if (saved) {
+    Log(LogLevel::kInfo, "tuning_saved", Concat("types=", measured.types.size()));
+  } else {
+    Log(LogLevel::kWarning, "tuning_not_saved", "reason=" + Quoted(saved.error().message));
+  }
+}
+
 // Locks the weights if that is wanted, and decides when they are read. `lock_limit`:
 // LockLimitBytes.
 WeightReading PrepareWeights(const DaemonOptions& options, const Engine& engine,
@@ -330,11 +348,19 @@ Status Serve(const DaemonOptions& options, int signals) {
             {.load = [&](std::function<void()> call) { cache_loads.Post(std::move(call)); },
              .spill = [&](std::function<void()> call) { cache_spills.Post(std::move(call)); }}));
   }
+  LogTuningStart(engine->tuning());
+  IdleTuning tuning(*engine, options.retunes || engine->tuning().source == ChoiceSource::kDefaults,
+                    [&](const Tuning& measured) {
+                      cache_spills.Post([&engine, &state, measured] {
+                        SaveTuning(state.descriptor(), engine->tuning().key, measured);
+                      });
+                    });
   Scheduler scheduler(*engine, engine->config().vocab_size,
                       {.prefill_chunk_tokens = options.prefill_chunk,
                        .step_seconds_max = options.max_step_ms / 1e3,
                        .defrag_threshold = options.defrag_threshold / 100.0,
-                       .prompt_cache = prompt_cache.get()});
+                       .prompt_cache = prompt_cache.get(),
+                       .idle_work = &tuning});
   if (prompt_cache) prompt_cache->OnLoaded([&scheduler] { scheduler.WakeUp(); });
   AsioLoop grammar_loop;
   GrammarWorker grammars(
@@ -349,13 +375,30 @@ Status Serve(const DaemonOptions& options, int signals) {
        .shares = shares,
        .saved_states = saved_states.get(),
        .prompt_cache = prompt_cache.get(),
-       .grammars = &grammars},
+       .grammars = &grammars,
+       .tuning = &tuning},
       {.hello_deadline = std::chrono::milliseconds(options.hello_timeout_ms),
        .reconnect_wait = std::chrono::milliseconds(options.reconnect_wait_ms),
        .restart_wait = std::chrono::seconds(options.restart_wait_s),
        .prefixes = {.is_shared = options.shares_prefixes, .retained_max = options.retained_max}});
 
-  std::thread engine_thread([&scheduler] { scheduler.Run(); });
+  // Until the server starts, connections of clients wait in the socket's queue. The server starts
+  // when nothing is left that is done before.
+  std::size_t left_before_serving = options.retunes ? 1 : 0;
+  const auto start_when_ready = [&] {
+    if (left_before_serving == 0) server.Start(std::move(listener));
+  };
+  const auto one_is_done = [&] {
+    --left_before_serving;
+    start_when_ready();
+  };
+  std::thread engine_thread([&] {
+    if (options.retunes) {
+      tuning.MeasureNow();
+      loop.Post(one_is_done);
+    }
+    scheduler.Run();
+  });
   const auto cache_changes = WatchCache(cache_spills, prompt_cache.get());
   std::thread load_thread([&cache_loads] { cache_loads.Run(); });
   std::thread grammar_thread([&grammar_loop] { grammar_loop.Run(); });
@@ -379,17 +422,15 @@ Status Serve(const DaemonOptions& options, int signals) {
   }
   const WeightReading reading = PrepareWeights(options, *engine, lock_limit);
   FlushLog(kFlushAtStart);
-  // Until the server starts, connections of clients wait in the socket's queue.
-  const auto start_server = [&] { server.Start(std::move(listener)); };
   std::jthread weights;
   if (reading == WeightReading::kBeforeServing) {
+    ++left_before_serving;
     weights = std::jthread([&](const std::stop_token& stop) {
       engine->BringInWeights(stop);
-      if (!stop.stop_requested()) loop.Post(start_server);
+      if (!stop.stop_requested()) loop.Post(one_is_done);
     });
-  } else {
-    start_server();
   }
+  start_when_ready();
   if (reading == WeightReading::kInBackground) {
     weights = std::jthread([&engine](const std::stop_token& stop) {
       StandBack();
@@ -405,6 +446,7 @@ Status Serve(const DaemonOptions& options, int signals) {
   // because such clients resume their requests with the next daemon. Finally the daemon closes all
   // connections.
   server.StopListening();
+  tuning.Cancel();
   scheduler.Stop();
   engine_thread.join();
   workers.Stop();

@@ -232,6 +232,12 @@ void DeclareFlags(FlagReader& flags, DaemonOptions& options) {
   flags.Switch("--deterministic", engine.deterministic,
                "Compute the logits of a token so that they depend, bit for bit, only on its "
                "sequence and not on the other requests.");
+  flags.Switch("!--no-tuning", engine.tunes,
+               "Use the default forms of matrix products: neither measure which are faster while "
+               "idle nor use what an earlier run has measured (docs/tuning.md).");
+  flags.Switch("--retune", options.retunes,
+               "Measure at the start, before clients are served, which forms of matrix products "
+               "are faster, and use and keep the result.");
 
   flags.Group("Places");
   flags.Text("--name", "NAME", &options.name,
@@ -395,6 +401,14 @@ Status CheckTogether(const DaemonOptions& options) {
         Code::kInvalidArgument,
         "--cache-dir: cannot be combined with --retain 0 or --no-prefix-sharing, which switch "
         "off the prefixes that it stores");
+  }
+  if (options.retunes && !options.engine.tunes) {
+    return Fail(Code::kInvalidArgument, "--retune: cannot be combined with --no-tuning");
+  }
+  if (options.retunes && options.engine.deterministic) {
+    return Fail(Code::kInvalidArgument,
+                "--retune: cannot be combined with --deterministic, which depends on nothing that "
+                "is measured");
   }
   if (options.prefill_chunk > options.engine.ubatch_tokens) {
     return Fail(Code::kInvalidArgument, "--prefill-chunk: ", options.prefill_chunk,

@@ -24,8 +24,9 @@ inline constexpr const char* kVersionText = KVD_VERSION;
 struct DaemonOptions {
   Prefetch prefetch = Prefetch::kAuto;  // when the weights are read whole
   bool locks_weights = false;
-  EngineOptions engine;                    // state_directory is set later
-  std::string name = "default";            // IsName
+  bool retunes = false;          // the choices of products are measured before clients are served
+  EngineOptions engine;          // state_directory is set later
+  std::string name = "default";  // IsName
   std::optional<std::string> socket_path;  // not empty; nullopt: derived from `name`
   std::optional<std::string> state_directory;
   std::optional<std::string> store;  // directory of saved states; nullopt: states cannot be saved

@@ -28,7 +28,8 @@ Scheduler::Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions 
       options_(std::move(options)),
       planner_(engine.options().ubatch_tokens),
       clock_(options_.step_seconds_max),
-      sharing_(engine, options_.prompt_cache) {}
+      sharing_(engine, options_.prompt_cache),
+      has_idle_work_(options_.idle_work != nullptr) {}
 
 Status Scheduler::Submit(std::unique_ptr<ComputingRequest> request) {
   std::shared_ptr<ComputingRequest> shared = std::move(request);
@@ -135,10 +136,16 @@ void Scheduler::DropRequests() {
 
 void Scheduler::Run() {
   for (;;) {
-    const bool worked = RunOnce();
+    const bool worked = RunRound();
     const MutexLock lock(mutex_);
     if (stopping_) break;
-    while (!worked && !woken_) wake_.Wait(mutex_);
+    while (!worked && !woken_) {
+      if (!has_idle_work_) {
+        wake_.Wait(mutex_);
+      } else if (!wake_.WaitUntil(mutex_, *idle_from_)) {
+        break;
+      }
+    }
     woken_ = false;
   }
   TakeIn();
@@ -147,6 +154,22 @@ void Scheduler::Run() {
     request->EndWith({Code::kCancelled, "the daemon is stopping; committed tokens stay"});
   }
   Settle();
+}
+
+bool Scheduler::RunRound() {
+  const bool worked = RunOnce();
+  if (!has_idle_work_) return worked;
+  if (!worked && active_.empty() && idle_from_) return RunIdle();
+  idle_from_ = options_.now() + options_.idle_wait;
+  return worked;
+}
+
+bool Scheduler::RunIdle() {
+  if (options_.now() < *idle_from_) return false;
+  const IdleWork::Left left = options_.idle_work->Slice();
+  has_idle_work_ = left != IdleWork::Left::kNothing;
+  if (left == IdleWork::Left::kLater) idle_from_ = options_.now() + options_.idle_wait;
+  return true;
 }
 
 bool Scheduler::RunOnce() {

@@ -29,6 +29,7 @@
 #include "base/ids.h"
 #include "base/mutex.h"
 #include "daemon/computing_request.h"
+#include "daemon/idle_work.h"
 #include "daemon/prefix_sharing.h"
 #include "daemon/step_clock.h"
 #include "daemon/step_planner.h"
@@ -49,6 +50,10 @@ struct SchedulerOptions {
   double defrag_threshold = 0.0;
   // The prompt cache, which outlives the scheduler; null: the daemon has no prompt cache.
   PromptCache* prompt_cache = nullptr;
+  // Work for the time in which no request computes; null: none.
+  IdleWork* idle_work = nullptr;
+  // Idle work begins so long after the last request has ended.
+  std::chrono::milliseconds idle_wait{2000};
   // The clock that measures steps and work.
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
@@ -86,6 +91,9 @@ class Scheduler {
   // Runs one round: takes new requests, runs at most one step, and sends answers. Returns false if
   // no request could make progress.
   bool RunOnce();
+  // Runs one round and, if no request could make progress and the daemon has been idle for
+  // SchedulerOptions::idle_wait, one slice of the idle work. Returns false if neither did anything.
+  bool RunRound();
 
   const PrefixSharing& prefix_sharing() const { return sharing_; }
   std::uint64_t tokens_sampled() const { return tokens_sampled_.load(std::memory_order_relaxed); }
@@ -107,6 +115,7 @@ class Scheduler {
   };
   using RequestsOfSession = std::unordered_map<RequestId, std::shared_ptr<ComputingRequest>>;
 
+  bool RunIdle();
   void TakeIn();
   bool HandleCancels();
   bool RunLoners();
@@ -176,6 +185,8 @@ class Scheduler {
   std::uint64_t rounds_ = 0;
   // The number of the round in which the waste is checked next.
   std::uint64_t next_waste_check_ = 0;
+  bool has_idle_work_;
+  std::optional<std::chrono::steady_clock::time_point> idle_from_;  // when idle work may begin
 };
 
 }  // namespace kvd

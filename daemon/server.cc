@@ -49,7 +49,8 @@ Server::Server(const Parts& parts, const ServerOptions& options)
            .expiry_set = [this] { expiries_.Arm(); },
            .saved_states = parts.saved_states,
            .prompt_cache = parts.prompt_cache,
-           .grammars = parts.grammars},
+           .grammars = parts.grammars,
+           .tuning = parts.tuning},
           options.prefixes),
       waiting_(parts.loop,
                [this](const StoredSession& session) {

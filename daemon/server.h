@@ -48,7 +48,8 @@ class Server {
     SavedStates* saved_states = nullptr;  // the files of saved states; null: states cannot be saved
     // The prompt cache on disk; null: the daemon has no prompt cache.
     PromptCache* prompt_cache = nullptr;
-    GrammarWorker* grammars = nullptr;  // null: generations cannot have grammars
+    GrammarWorker* grammars = nullptr;   // null: generations cannot have grammars
+    const IdleTuning* tuning = nullptr;  // null: no choices are measured
   };
 
   Server(const Parts& parts, const ServerOptions& options);

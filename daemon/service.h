@@ -40,6 +40,7 @@
 namespace kvd {
 
 class GrammarWorker;
+class IdleTuning;
 class PromptCache;
 struct GenerationState;
 
@@ -59,7 +60,8 @@ class Service {
     SavedStates* saved_states = nullptr;  // the files of saved states; null: states cannot be saved
     // The prompt cache on disk; null: the daemon has no prompt cache.
     PromptCache* prompt_cache = nullptr;
-    GrammarWorker* grammars = nullptr;  // null: generations cannot have grammars
+    GrammarWorker* grammars = nullptr;   // null: generations cannot have grammars
+    const IdleTuning* tuning = nullptr;  // null: no choices are measured
   };
 
   // All arguments that are references or pointers refer to objects that outlive the service.
@@ -176,6 +178,8 @@ class Service {
   Result<Outcome> Do(const Call<wire::InfoArgs>& call);
   Result<wire::OneReply<wire::CacheReply>> Do(const Call<wire::CacheArgs>& call);
   Result<wire::OneReply<wire::ProfileReply>> Do(const Call<wire::ProfileArgs>& call);
+  // handlers_tuning.cc
+  Result<wire::OneReply<wire::TuningReply>> Do(const Call<wire::TuningArgs>& call);
 
   // ---- handlers_life.cc
   // Returns when the sequence expires and whether prompts may reuse it, as the request states.

@@ -18,6 +18,7 @@
 #include "engine/forward/decoder.h"
 #include "engine/forward/encoder.h"
 #include "engine/memory/memory.h"
+#include "engine/tuning/tuning_run.h"
 #include "engine/work/cell_mover.h"
 #include "engine/work/cell_rotator.h"
 #include "engine/work/encoder_work.h"
@@ -35,6 +36,7 @@ class EngineImpl final : public Engine {
         cells_(std::move(parts.cells)),
         kernels_(*parts.kernels),
         numeric_form_(parts.numeric_form),
+        tuning_(std::move(parts.tuning)),
         memory_(std::move(parts.memory.memory)),
         memory_start_(std::move(parts.memory.start)),
         pool_(options_.threads, options_.pin_threads ? UsableProcessors() : std::vector<int>{}),
@@ -48,6 +50,8 @@ class EngineImpl final : public Engine {
         settler_(RotationKind::kExact, model_->config, cells_, kernels_, decoder_.ropes(),
                  *memory_),
         mover_(cells_, *memory_) {
+    decoder_.UseChoices(tuning_.tuning.choices);
+    encoder_.UseChoices(tuning_.tuning.choices);
     const std::uint32_t forms = decoder_.ropes().form_count();
     for (std::uint32_t form = 0; forms > 1 && form < forms; ++form) {
       form_changers_.emplace_back(RotationKind::kExact, model_->config, cells_, kernels_,
@@ -62,6 +66,7 @@ class EngineImpl final : public Engine {
   const EngineOptions& options() const override { return options_; }
   const ModelFingerprint& fingerprint() const override { return model_->fingerprint; }
   NumericForm numeric_form() const override { return numeric_form_; }
+  const TuningState& tuning() const override { return tuning_; }
   const CellLayout& cell_layout() const override { return cells_; }
   const ModelRopes& ropes() const override { return decoder_.ropes(); }
   const MemoryStart& memory_start() const override { return memory_start_; }
@@ -74,6 +79,24 @@ class EngineImpl final : public Engine {
   EngineCounters counters() const override {
     return {.steps = steps_.load(std::memory_order_relaxed),
             .tokens_computed = tokens_computed_.load(std::memory_order_relaxed)};
+  }
+
+  std::unique_ptr<TuningRun> StartTuning(bool reads_weights) override {
+    if (tuning_.source == ChoiceSource::kOff || tuning_.source == ChoiceSource::kDeterministic) {
+      return nullptr;
+    }
+    auto run = std::make_unique<TuningRun>(decoder_.compute(), model_->file.tensors(),
+                                           model_->weights.in_features_max, reads_weights,
+                                           tuning_.defaults, options_.ubatch_tokens);
+    return run->done() ? nullptr : std::move(run);
+  }
+
+  void UseTuning(const Tuning& tuning) override {
+    KVD_ASSERT(counters().steps == 0);
+    tuning_.tuning = tuning;
+    tuning_.source = ChoiceSource::kMeasuredAtStart;
+    decoder_.UseChoices(tuning.choices);
+    encoder_.UseChoices(tuning.choices);
   }
 
   void Step(std::span<StepItem> items) override {
@@ -356,6 +379,7 @@ class EngineImpl final : public Engine {
   const CellLayout cells_;
   const kernels::KernelTable& kernels_;
   const NumericForm numeric_form_;
+  TuningState tuning_;
   const std::unique_ptr<Memory> memory_;
   const MemoryStart memory_start_;
   ThreadPool pool_;

@@ -30,6 +30,9 @@ struct CellLayout;
 struct ModelConfig;
 struct ModelFingerprint;
 struct MemoryStart;
+struct Tuning;
+struct TuningState;
+class TuningRun;
 
 struct EngineOptions {
   std::string model_path{};  // a file or the first of its parts; empty: the bundled model
@@ -54,6 +57,8 @@ struct EngineOptions {
   kernels::DataType k_type = kernels::DataType::kF16;
   kernels::DataType v_type = kernels::DataType::kF16;
   bool deterministic = false;
+  // False: the choices of products are the defaults, and StartTuning returns null.
+  bool tunes = true;
   // Shift and divide positions as llama.cpp of August 2026 does (docs/decisions/0005).
   bool llama_shifts = false;
   std::string kernel_table{};  // empty: $KVD_KERNELS, or the best that the machine supports
@@ -104,6 +109,7 @@ class Engine {
   virtual const EngineOptions& options() const = 0;  // with defaults filled in
   virtual const ModelFingerprint& fingerprint() const = 0;
   virtual NumericForm numeric_form() const = 0;
+  virtual const TuningState& tuning() const = 0;
   // The layout of rows in a block of cells, and the rotations of keys.
   virtual const CellLayout& cell_layout() const = 0;
   virtual const ModelRopes& ropes() const = 0;
@@ -166,6 +172,12 @@ class Engine {
   Result<Embedding> Embed(std::span<const TokenId> tokens,
                           std::optional<Pooling> pooling = std::nullopt);
   Status Encode(SequenceHandle sequence, std::span<const TokenId> tokens);
+  // Starts measuring the choices of products (docs/tuning.md). The engine thread runs the slices
+  // between steps. Returns null if there is nothing to choose. reads_weights: weights that are not
+  // in memory are read; otherwise products with them are not timed.
+  virtual std::unique_ptr<TuningRun> StartTuning(bool reads_weights) = 0;
+  // Uses the choices that a TuningRun has measured. REQUIRES: no step and no other work has begun.
+  virtual void UseTuning(const Tuning& tuning) = 0;
   virtual EngineCounters counters() const = 0;     // any thread
   virtual const StepProfile& profile() const = 0;  // times of the parts of Step; any thread
 };

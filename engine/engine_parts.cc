@@ -15,6 +15,7 @@
 #include "engine/memory/memory.h"
 #include "engine/model/bundled_model.h"
 #include "engine/model/gguf_parts.h"
+#include "engine/tuning/machine_identity.h"
 #include "engine/vocabulary/read_vocabulary.h"
 #include "engine/work/verify_pool.h"
 #include "kernels/cell_types.h"
@@ -208,6 +209,28 @@ Result<OpenedMemory> CreateMemory(const EngineOptions& options, const MemoryGeom
   return opened;
 }
 
+TuningState TuningOf(const EngineOptions& options, const kernels::KernelTable& table,
+                     const LoadedModel& model) {
+  TuningState state{.key = {.machine = ReadMachineIdentity(),
+                            .kernels = table.name,
+                            .threads = options.threads,
+                            .model = model.fingerprint.words[2]},
+                    .defaults = {},
+                    .tuning = {},
+                    .types = {},
+                    .why_ignored = {}};
+  for (const kernels::DataType type : kernels::kDataTypes) {
+    const bool is_used = std::ranges::any_of(model.file.tensors(), [type](const auto& tensor) {
+      return tensor.type == type && tensor.rank > 1;
+    });
+    if (is_used) state.types.push_back(type);
+  }
+  if (!options.tunes) state.source = ChoiceSource::kOff;
+  if (options.deterministic) state.source = ChoiceSource::kDeterministic;
+  ChooseTuning(options.state_directory, table, &state);
+  return state;
+}
+
 // Chooses the pool's size if the caller did not set it.
 void ChooseCells(EngineOptions& options, const ModelConfig& config) {
   if (options.cells == 0) {
@@ -244,12 +267,14 @@ Result<EngineParts> BuildEngineParts(const EngineOptions& wanted) {
   ChooseCells(options, model->config);
   KVD_TRY(const MemoryGeometry geometry, ComputeGeometry(MemoryOptionsOf(options, model->config)));
   const NumericForm form = NumericFormOf(model->file, *kernels, options.deterministic);
+  TuningState tuning = TuningOf(options, *kernels, *model);
   KVD_TRY(OpenedMemory memory, CreateMemory(options, geometry, *model, form));
   CellLayout cells = CellLayoutOf(options, model->config, geometry);
   return EngineParts{.options = std::move(options),
                      .kernels = kernels,
                      .model = std::move(model),
                      .numeric_form = form,
+                     .tuning = std::move(tuning),
                      .cells = std::move(cells),
                      .memory = std::move(memory)};
 }

@@ -15,6 +15,7 @@
 #include "engine/model/model_fingerprint.h"
 #include "engine/model/model_weights.h"
 #include "engine/model/numeric_form.h"
+#include "engine/tuning/tuning_state.h"
 #include "engine/vocabulary/vocabulary.h"
 #include "kernels/kernel_table.h"
 
@@ -38,6 +39,7 @@ struct EngineParts {
   const kernels::KernelTable* kernels = nullptr;
   std::unique_ptr<LoadedModel> model;
   NumericForm numeric_form = NumericForm::kFree;
+  TuningState tuning;
   CellLayout cells;
   OpenedMemory memory;
 };

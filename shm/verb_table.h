@@ -80,6 +80,7 @@ enum class Verb : std::uint16_t {
   kRank = 44,
   kSetLife = 45,
   kTenants = 46,
+  kTuning = 47,
 };
 
 // The kind of a payload. The parsers of payloads are in shm/payload_codec.h.
@@ -347,6 +348,7 @@ inline constexpr VerbTable kVerbTable{
                                .resend = Resend::kReply}),
     Row<TenantsArgs, ListReply<TenantEntry>>(
         {.verb = Verb::kTenants, .name = "tenants", .caller = CallerRule::kTenantUid}),
+    Row<TuningArgs, OneReply<TuningReply>>({.verb = Verb::kTuning, .name = "tuning"}),
 };
 
 // The rows of all verbs without the types of arguments and replies. Verb n has index n - 1.

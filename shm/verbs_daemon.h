@@ -1,6 +1,7 @@
 // Arguments and replies of the verbs about the daemon itself.
 #pragma once
 
+#include "shm/choice_source.h"
 #include "shm/prefix_reuse.h"
 #include "shm/step_phases.h"
 #include "shm/verb_slots.h"
@@ -62,6 +63,34 @@ struct ProfileReply {
   StepTimesRecord prompts;  // times of all other steps
 };
 static_assert(sizeof(ProfileReply) == 2 * 18 * 8);
+
+struct TuningArgs {};
+
+inline constexpr std::size_t kChoicesMax = 24;  // most types of weights in a TuningReply
+
+// The choices of matrix products with one type of weights (kernels/product_choice.h); 0: the
+// kernel's own value.
+struct ChoiceRecord {
+  char weight_type[8];
+  std::uint32_t wide_form;       // 0: that of few rows; 1: bf16
+  std::uint32_t wide_from_rows;  // number of rows from which products have wide_form
+  std::uint32_t ahead_bytes;     // distance of prefetches
+  std::uint32_t panel_from_rows;
+  std::uint32_t panel_outs;
+  std::uint32_t is_measured;  // 0: the default
+};
+
+struct TuningReply {
+  std::uint32_t source;            // a ChoiceSource
+  std::uint32_t progress;          // a TuningProgress
+  std::uint64_t used_unix_ms;      // when the choices in use were measured; 0: they are defaults
+  std::uint64_t measured_unix_ms;  // when this run of the daemon has measured; 0: it has not
+  std::uint64_t slices;            // number of timed parts of products since the daemon's start
+  std::uint32_t choice_count;
+  std::uint32_t reserved;
+  ChoiceRecord choices[kChoicesMax];  // the choices in use, for each type of the model's matrices
+};
+static_assert(sizeof(ChoiceRecord) == 32 && sizeof(TuningReply) == 40 + kChoicesMax * 32);
 
 struct InfoReply {
   char model_name[64];

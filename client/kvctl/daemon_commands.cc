@@ -10,6 +10,7 @@
 #include "client/kvctl/commands.h"
 #include "client/kvctl/json_output.h"
 #include "client/kvctl/terminal.h"
+#include "client/kvctl/tuning_report.h"
 
 namespace kvd::kvctl {
 namespace {
@@ -133,8 +134,11 @@ Status ShowInfo(const GlobalOptions& global) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
   KVD_TRY(const wire::InfoReply info, client.Info());
   KVD_TRY(const wire::CacheReply cache, client.CacheInfo());
+  // A daemon that is older than the verb answers with an error, and has no choices to show.
+  const Result<wire::TuningReply> tuning = client.Tuning();
   if (global.wants_json) {
     Json json = JsonOf(info);
+    if (tuning) json.Set("tuning", TuningJson(*tuning));
     if (cache.is_on != 0) json.Set("prompt_cache", JsonOf(cache));
     std::puts(json.Text().c_str());
     return {};
@@ -171,6 +175,7 @@ Status ShowInfo(const GlobalOptions& global) {
        {"daemon", "pid " + number(info.pid) + ", version " + FieldText(info.version) +
                       ", kernels " + FieldText(info.kernels) + ", " + number(info.threads) +
                       " threads, up " + AgeText(info.uptime_ms)},
+       {"products", tuning ? TuningText(*tuning) : "not reported"},
        {"socket", client.session().socket_path}},
       "ll");
   return {};

@@ -28,7 +28,7 @@ class MatrixTimer final : public ProductTimer {
   // x that one call prepares. A part of a product is also limited to about kSliceSeconds.
   static constexpr std::size_t kSliceProducts = std::size_t{64} << 20;
   static constexpr std::size_t kPreparedElements = std::size_t{128} << 10;
-  static constexpr std::size_t kSliceBytes = std::size_t{2} << 20;
+  static constexpr std::size_t kSliceBytes = std::size_t{1} << 20;
   static constexpr double kSliceSeconds = 1e-3;
 
   // compute: that of a pass whose workspaces suffice for in_features_max input features and the

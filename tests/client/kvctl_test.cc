@@ -116,6 +116,29 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
       session.Final(submission, BytesOf(cache), {});
       return true;
     }
+    case Verb::kTuning: {
+      wire::TuningReply tuning{};
+      tuning.source = static_cast<std::uint32_t>(ChoiceSource::kMeasuredBefore);
+      tuning.progress = static_cast<std::uint32_t>(TuningProgress::kNothingToDo);
+      tuning.used_unix_ms = 1'790'000'000'000;
+      tuning.choice_count = 2;
+      tuning.choices[0] = {.weight_type = "f16",
+                           .wide_form = 1,
+                           .wide_from_rows = 8,
+                           .ahead_bytes = 0,
+                           .panel_from_rows = 0,
+                           .panel_outs = 0,
+                           .is_measured = 1};
+      tuning.choices[1] = {.weight_type = "q8_0",
+                           .wide_form = 0,
+                           .wide_from_rows = 0,
+                           .ahead_bytes = 32768,
+                           .panel_from_rows = 5,
+                           .panel_outs = 32,
+                           .is_measured = 1};
+      session.Final(submission, BytesOf(tuning), {});
+      return true;
+    }
     case Verb::kProfile: {
       wire::ProfileReply profile{};
       profile.decode = {.steps = 2, .tokens = 2, .ns = {}, .expert_bytes = 5'000'000};
@@ -274,6 +297,18 @@ TEST_F(KvctlTest, ProfileShowsTheLargestPartFirst) {
   EXPECT_NE(shown.output.find("2.5 MB of experts read a step"), std::string::npos);
   EXPECT_TRUE(Holds(Kvctl("info --profile --json"), R"("attention":3000000)"));
   EXPECT_TRUE(Holds(Kvctl("info --profile --json"), R"("expert_bytes":5000000)"));
+}
+
+TEST_F(KvctlTest, InfoShowsTheChoicesOfProductsAndTheirSource) {
+  EXPECT_TRUE(Holds(Kvctl("info"),
+                    "f16 bf16 from 8 rows; q8_0 one form, panels from 5 rows, panels of 32 "
+                    "outputs, prefetches 32768 bytes ahead; "
+                    "measured before (2026-09-21 14:13:20 UTC)"));
+  EXPECT_TRUE(Holds(Kvctl("info --json"), R"("tuning":{"source":"measured before")"));
+  EXPECT_TRUE(Holds(Kvctl("info --json"),
+                    R"({"weight_type":"q8_0","wide_form":"none","wide_from_rows":0,)"
+                    R"("ahead_bytes":32768,"panel_from_rows":5,"panel_outs":32,)"
+                    R"("is_measured":true})"));
 }
 
 TEST_F(KvctlTest, UsageErrorsExitWithTwo) {

@@ -50,6 +50,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadFlag{{"-ctk", "q4_1"}, "--cache-type-k"}, BadFlag{{"-ctv", "int8"}, "--cache-type-v"},
         BadFlag{{"--prefetch", "yes"}, "--prefetch: \"yes\" is not on, off or auto"},
         BadFlag{{"--prefetch"}, "--prefetch"}, BadFlag{{"--mlock=x"}, "--mlock"},
+        BadFlag{{"--retune", "--no-tuning"}, "--retune: cannot be combined with --no-tuning"},
+        BadFlag{{"--retune", "--deterministic"}, "cannot be combined with --deterministic"},
         BadFlag{{"--name", "a/b"}, "--name"}, BadFlag{{"--name", ".hidden"}, "--name"},
         BadFlag{{"--name", ""}, "--name"}, BadFlag{{"--socket", ""}, "--socket"},
         BadFlag{{"--allow-uid", "root"}, "--allow-uid"},
@@ -76,6 +78,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadFlag{{"--verify-pool", "--forget=maybe"}, "--forget"},
         BadFlag{{"--log-level", "loud"}, "--log-level"},
         BadFlag{{"--no-such-flag"}, "--no-such-flag"}, BadFlag{{"stray"}, "stray"}));
+
+TEST(OptionsTest, TuningIsOnUnlessItIsSwitchedOff) {
+  EXPECT_TRUE(MustParse({}).engine.tunes);
+  EXPECT_FALSE(MustParse({}).retunes);
+  EXPECT_FALSE(MustParse({"--no-tuning"}).engine.tunes);
+  EXPECT_TRUE(MustParse({"--retune"}).retunes);
+}
 
 TEST(OptionsTest, LlamaCppSpellingsOfTwoLettersAreUnderstood) {
   const DaemonOptions options = MustParse({"-ctk", "f32", "-ctv=bf16", "-ub", "64"});

@@ -23,6 +23,8 @@
 #include "engine/model/model_config.h"
 #include "engine/model/model_fingerprint.h"
 #include "engine/model/model_ropes.h"
+#include "engine/tuning/tuning_run.h"
+#include "engine/tuning/tuning_state.h"
 #include "engine/vocabulary/vocabulary.h"
 
 namespace kvd::test {
@@ -93,6 +95,9 @@ class FakeEngine final : public Engine {
   Result<std::unique_ptr<EngineWork>> StartEncode(SequenceHandle sequence,
                                                   std::span<const TokenId> tokens,
                                                   const RequestTag& applied) override;
+  const TuningState& tuning() const override { return tuning_; }
+  std::unique_ptr<TuningRun> StartTuning(bool) override { return nullptr; }
+  void UseTuning(const Tuning& tuning) override { tuning_.tuning = tuning; }
   EngineCounters counters() const override { return {}; }
 
   // Returns the recorded steps in order.
@@ -133,6 +138,7 @@ class FakeEngine final : public Engine {
   std::unique_ptr<Memory> memory_;
   MemoryStart memory_start_;
   StepProfile profile_;
+  TuningState tuning_;
   std::function<void()> on_step_;
   TokenId end_after_ = -1;
   TokenId fail_at_ = -1;
