@@ -70,10 +70,10 @@ TEST_F(IdleWorkTest, ARequestWaitsForOneSliceAtMost) {
   Rounds(1);
   now_ += kWait;
   work_.on_slice = [&] {
-    // The request arrives in the middle of the third slice, and needs three steps.
+    // The request arrives in the middle of the third slice, and needs two steps.
     if (work_.slices == 3) Submit(client, 1, sequence, 180);
   };
-  while (engine_.steps().size() < 3) ASSERT_TRUE(idle_.RunRound());
+  while (engine_.steps().size() < 2) ASSERT_TRUE(idle_.RunRound());
   EXPECT_EQ(work_.slices, 3u);
   // The wait begins again when the request has ended.
   EXPECT_EQ(Rounds(5), 0u);

@@ -148,6 +148,21 @@ TEST_F(TuningTest, WhatRetuneMeasuresIsUsedAtOnceAndByTheNextStart) {
   EXPECT_THAT(Info("--json info"), HasSubstr("\"source\":\"measured before\""));
 }
 
+TEST_F(TuningTest, AnIdleDaemonMeasuresForTheNextStart) {
+  if (!HasAlternatives()) GTEST_SKIP() << "the machine has no products of bf16";
+  Start({});
+  EXPECT_EQ(Source(), ChoiceSource::kDefaults);
+  EXPECT_THAT(AwaitFile(), HasSubstr("\nproduct f16 wide "));
+  const auto tuning = Connect().Tuning();
+  ASSERT_TRUE(tuning);
+  EXPECT_EQ(static_cast<TuningProgress>(tuning->progress), TuningProgress::kMeasured);
+  EXPECT_EQ(static_cast<ChoiceSource>(tuning->source), ChoiceSource::kDefaults);
+  EXPECT_GT(tuning->slices, 0u);
+  EXPECT_THAT(Info(), HasSubstr("defaults; measured for the next start (20"));
+  StartAgain({});
+  EXPECT_EQ(Source(), ChoiceSource::kMeasuredBefore);
+}
+
 TEST_F(TuningTest, WithoutTuningTheFileIsNotUsed) {
   if (!HasAlternatives()) GTEST_SKIP() << "the machine has no products of bf16";
   Start({"--retune"});
