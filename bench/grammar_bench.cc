@@ -4,8 +4,12 @@
 // second answer). Also measures how long a grammar takes to compile. The limit is a memcpy of one
 // mask.
 //
-// The counters are the median and the 99th percentile of processor time over the tokens of all
-// iterations.
+// The counters are the median, the 99th percentile, the mean and the maximum of processor time over
+// the tokens of all iterations.
+//
+// KVD_GRAMMARS_DIR names a folder with further grammars: NAME.gbnf with one sentence in NAME.txt.
+// --write_grammars=FOLDER writes the grammars of this file and their sentences into a folder, with
+// which another program can be measured.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -13,7 +17,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -240,6 +248,8 @@ void Measure(benchmark::State& state, const std::string& gbnf,
   }
   state.counters["tokens"] =
       static_cast<double>(times.size()) / static_cast<double>(state.iterations());
+  state.counters["mean_us"] =
+      std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
   state.counters["median_us"] = PartOf(times, 0.5);
   state.counters["p99_us"] = PartOf(times, 0.99);
   state.counters["max_us"] = PartOf(times, 1);
@@ -255,6 +265,57 @@ void BM_MaskCopy(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_MaskCopy);
+
+struct Subject {
+  std::string name;
+  std::string gbnf;
+  std::vector<std::string> texts;  // sentences of the grammar
+};
+
+std::vector<Subject> OwnSubjects() {
+  return {{"json", std::string(kJson), {JsonText()}},
+          {"tools", ToolGrammar(), {ToolText(3), ToolText(57), ToolText(98)}},
+          {"arithmetic", std::string(kArithmetic), {"a1 + (b_2*31 - (c/7)) = 12\nx*y=(z)\n"}},
+          {"list", std::string(kList), {ListText()}},
+          {"chess", std::string(kChess), {"1. e4 e5\n2. Nf3 Nc6\n3. Bb5 a6\n4. O-O Nxe4\n"}},
+          {"program", std::string(kProgram), {WithoutCall(kProgramText)}}};
+}
+
+std::string TextOfFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    std::fprintf(stderr, "grammar_bench: %s cannot be read\n", path.c_str());
+    std::exit(1);
+  }
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The grammars of the folder KVD_GRAMMARS_DIR, in the order of their names.
+std::vector<Subject> FurtherSubjects() {
+  std::vector<Subject> subjects;
+  const char* const folder = std::getenv("KVD_GRAMMARS_DIR");
+  if (folder == nullptr) return subjects;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::filesystem::path path = entry.path();
+    if (path.extension() != ".gbnf") continue;
+    std::string gbnf = TextOfFile(path);
+    const std::string name = path.stem().string() + ".gbnf";
+    subjects.push_back({name, std::move(gbnf), {TextOfFile(path.replace_extension(".txt"))}});
+  }
+  std::ranges::sort(subjects, {}, &Subject::name);
+  return subjects;
+}
+
+// Writes NAME.gbnf and NAME.txt, for several sentences NAME.0.txt and so on.
+void WriteSubjects(const std::filesystem::path& folder) {
+  for (const Subject& subject : OwnSubjects()) {
+    std::ofstream(folder / (subject.name + ".gbnf")) << subject.gbnf;
+    for (std::size_t i = 0; i < subject.texts.size(); ++i) {
+      const std::string number = subject.texts.size() == 1 ? "" : Concat(".", i);
+      std::ofstream(folder / (subject.name + number + ".txt")) << subject.texts[i];
+    }
+  }
+}
 
 void Add(const std::string& name, const std::string& gbnf, const std::vector<std::string>& texts) {
   for (const bool is_held : {false, true})
@@ -280,12 +341,13 @@ BENCHMARK(BM_GrammarVocabularyCreate)->Unit(benchmark::kMillisecond);
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  Add("json", std::string(kJson), {JsonText()});
-  Add("tools", ToolGrammar(), {ToolText(3), ToolText(57), ToolText(98)});
-  Add("arithmetic", std::string(kArithmetic), {"a1 + (b_2*31 - (c/7)) = 12\nx*y=(z)\n"});
-  Add("list", std::string(kList), {ListText()});
-  Add("chess", std::string(kChess), {"1. e4 e5\n2. Nf3 Nc6\n3. Bb5 a6\n4. O-O Nxe4\n"});
-  Add("program", std::string(kProgram), {WithoutCall(kProgramText)});
+  constexpr std::string_view kWrite = "--write_grammars=";
+  if (argument_count == 2 && std::string_view(arguments[1]).starts_with(kWrite)) {
+    WriteSubjects(arguments[1] + kWrite.size());
+    return 0;
+  }
+  for (const Subject& subject : OwnSubjects()) Add(subject.name, subject.gbnf, subject.texts);
+  for (const Subject& subject : FurtherSubjects()) Add(subject.name, subject.gbnf, subject.texts);
   benchmark::Initialize(&argument_count, arguments);
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -14,7 +14,7 @@ Result<std::shared_ptr<const GrammarVocabulary>> GrammarVocabulary::Create(
   std::string texts;
   std::vector<std::uint32_t> text_ends;
   std::unordered_map<std::string, TokenId> bracketed;
-  std::vector<std::uint64_t> named((std::size_t{row_size} + 63) / 64);
+  std::vector<std::uint64_t> named((std::size_t{row_size} + 63) / 64), with_text(named.size());
   for (TokenId token = 0; vocabulary.Contains(token); ++token) {
     KVD_TRY(const std::string_view text, vocabulary.Piece(token, false));
     KVD_TRY(const std::string_view name, vocabulary.Piece(token, true));
@@ -25,6 +25,7 @@ Result<std::shared_ptr<const GrammarVocabulary>> GrammarVocabulary::Create(
       bracketed.try_emplace(std::string(name), token);
     const auto bit = static_cast<std::size_t>(token);
     if (!ends && !name.empty()) named[bit / 64] |= std::uint64_t{1} << (bit % 64);
+    if (!ends && !text.empty()) with_text[bit / 64] |= std::uint64_t{1} << (bit % 64);
   }
   std::vector<VocabularyTrie::Entry> entries;
   for (std::size_t token = 0; token < text_ends.size(); ++token) {
@@ -41,6 +42,7 @@ Result<std::shared_ptr<const GrammarVocabulary>> GrammarVocabulary::Create(
   made->end_of_generation_.assign(ends.begin(), ends.end());
   made->bracketed_ = std::move(bracketed);
   made->named_tokens_ = std::move(named);
+  made->text_tokens_ = std::move(with_text);
   return std::shared_ptr<const GrammarVocabulary>(made);
 }
 
@@ -56,7 +58,7 @@ TokenId GrammarVocabulary::FindBracketed(std::string_view text) const {
 std::size_t GrammarVocabulary::held_bytes() const {
   std::size_t bytes = sizeof(*this) + texts_.capacity() + trie_.held_bytes() +
                       text_ends_.capacity() * sizeof(std::uint32_t) +
-                      named_tokens_.capacity() * sizeof(std::uint64_t);
+                      (named_tokens_.capacity() + text_tokens_.capacity()) * sizeof(std::uint64_t);
   for (const auto& [text, token] : bracketed_)
     bytes += sizeof(std::pair<std::string, TokenId>) + text.capacity() + 16;
   return bytes;

@@ -49,8 +49,9 @@ class GrammarVocabulary {
   // The tokens that a negated token terminal may match, as the bits of a TokenMask: all that have a
   // text of their own, also a hidden one, and do not end the generation.
   std::span<const std::uint64_t> named_tokens() const { return named_tokens_; }
-  // The tokens with a Text.
+  // The tokens with a Text, also as the bits of a TokenMask.
   const VocabularyTrie& trie() const { return trie_; }
+  std::span<const std::uint64_t> text_tokens() const { return text_tokens_; }
   std::size_t held_bytes() const;
 
  private:
@@ -62,6 +63,7 @@ class GrammarVocabulary {
   std::vector<TokenId> end_of_generation_;
   std::unordered_map<std::string, TokenId> bracketed_;
   std::vector<std::uint64_t> named_tokens_;
+  std::vector<std::uint64_t> text_tokens_;
   VocabularyTrie trie_;
 };
 

@@ -5,6 +5,10 @@
 // string of limited length the one whose count is larger by one. A run (GrammarStates::Run) is this
 // next state with the groups of bytes that lead to it. A subtree whose bytes lie in the groups of
 // as many states of the run as the subtree is high is accepted as a whole.
+//
+// The scan meets tokens in the order of the trie, so what it accepts is a list of ranges. The bits
+// are in the order of the token ids. They are made at the end: the bits of the accepted tokens are
+// set, or, if most tokens are accepted, those of the others are cleared.
 #include "engine/grammar/mask_builder.h"
 
 #include <algorithm>
@@ -43,7 +47,7 @@ class MaskBuilder {
         vocabulary_(vocabulary),
         bits_((std::size_t{vocabulary.row_size()} + 63) / 64) {}
 
-  // Returns false if the scan ended early.
+  // Returns false if the scan ended early. Called once, before the other functions.
   bool ScanTexts(std::uint32_t state, std::size_t entries_max);
   void AddTerminals(std::uint32_t state);
   void AddEnds() { Add(vocabulary_.end_of_generation()); }
@@ -56,6 +60,9 @@ class MaskBuilder {
       bits_[bit / 64] |= std::uint64_t{1} << (bit % 64);
     }
   }
+  // Appends tokens of the trie. REQUIRES: they follow those of the calls before.
+  void Accept(std::span<const TokenId> tokens);
+  void AddAccepted();
   const GrammarStates::Run& RunOf(std::uint32_t state);
   // Whether the run that begins at `state` accepts every continuation of the node.
   bool RunAccepts(std::uint32_t state, std::uint32_t node);
@@ -69,30 +76,67 @@ class MaskBuilder {
   GrammarStates& states_;
   const GrammarVocabulary& vocabulary_;
   std::vector<std::uint64_t> bits_;
+  // Ranges of trie().tokens(), ascending; adjacent ranges are one.
+  std::vector<std::pair<std::size_t, std::size_t>> accepted_;
+  std::size_t accepted_count_ = 0;  // number of tokens in accepted_
 };
+
+void MaskBuilder::Accept(std::span<const TokenId> tokens) {
+  if (tokens.empty()) return;
+  const auto first = static_cast<std::size_t>(tokens.data() - vocabulary_.trie().tokens().data());
+  accepted_count_ += tokens.size();
+  if (!accepted_.empty() && accepted_.back().second == first) {
+    accepted_.back().second += tokens.size();
+  } else {
+    accepted_.emplace_back(first, first + tokens.size());
+  }
+}
+
+void MaskBuilder::AddAccepted() {
+  const auto tokens = vocabulary_.trie().tokens();
+  if (accepted_count_ <= tokens.size() / 2) {
+    for (const auto& [first, last] : accepted_) Add(tokens.subspan(first, last - first));
+    return;
+  }
+  std::ranges::copy(vocabulary_.text_tokens(), bits_.begin());
+  accepted_.emplace_back(tokens.size(), tokens.size());
+  std::size_t end = 0;  // of the range before
+  for (const auto& [first, last] : accepted_) {
+    for (const TokenId token : tokens.subspan(end, first - end)) {
+      const auto bit = static_cast<std::size_t>(token);
+      bits_[bit / 64] &= ~(std::uint64_t{1} << (bit % 64));
+    }
+    end = last;
+  }
+}
 
 bool MaskBuilder::ScanTexts(std::uint32_t state, std::size_t entries_max) {
   const VocabularyTrie& trie = vocabulary_.trie();
   const std::size_t work_end = states_.work() + entries_max;
   std::vector<std::uint32_t> prefixes(trie.depth_max() + 1);  // by depth: the state
   prefixes[0] = state;
+  bool is_whole = true;
   for (std::uint32_t node = 1; node < trie.node_count();) {
     const std::uint32_t depth = trie.depth(node);
     const std::uint32_t parent = prefixes[depth - 1];
     const std::uint32_t next = states_.Next(parent, trie.byte(node));
-    if (states_.work() > work_end) return false;
+    if (states_.work() > work_end) {
+      is_whole = false;
+      break;
+    }
     if (next == GrammarStates::kDead) {
       node = trie.skip(node);
     } else if (RunAccepts(parent, node)) {
-      Add(trie.TokensUnder(node));
+      Accept(trie.TokensUnder(node));
       node = trie.skip(node);
     } else {
       prefixes[depth] = next;
-      Add(trie.TokensAt(node));
+      Accept(trie.TokensAt(node));
       ++node;
     }
   }
-  return true;
+  AddAccepted();
+  return is_whole;
 }
 
 bool MaskBuilder::RunAccepts(std::uint32_t state, std::uint32_t node) {
