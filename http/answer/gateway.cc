@@ -64,20 +64,37 @@ std::string Backend::SlotsPath(const std::string& tenant) const {
   return slots_prefix + digits;
 }
 
+std::vector<Backend*> Gateway::BackendsOf(const std::string& tenant) const {
+  std::vector<Backend*> usable;
+  const TenantRecord* const record = find_record_ ? find_record_(tenant) : nullptr;
+  for (const auto& backend : backends_) {
+    const bool may_use =
+        find_record_ == nullptr || (record != nullptr && record->MayUse(backend->model->names()));
+    if (may_use) usable.push_back(backend.get());
+  }
+  return usable;
+}
+
+std::uint64_t Gateway::ResponseBytesOf(const std::string& tenant) const {
+  const TenantRecord* const record = find_record_ ? find_record_(tenant) : nullptr;
+  const bool is_own = record != nullptr && record->response_bytes;
+  return is_own ? *record->response_bytes : settings_.response_bytes;
+}
+
 Result<Tenant*> Gateway::Find(const std::string& tenant, std::string_view model_name) {
+  const std::vector<Backend*> usable = BackendsOf(tenant);
   Backend* backend = nullptr;
-  for (const auto& candidate : backends_) {
-    if (std::ranges::find(candidate->model->names(), model_name) != candidate->model->names().end())
-      backend = candidate.get();
+  for (Backend* const candidate : usable) {
+    const std::vector<std::string>& names = candidate->model->names();
+    if (std::ranges::find(names, model_name) != names.end()) backend = candidate;
   }
-  if (backend == nullptr && (backends_.size() == 1 || model_name.empty())) {
-    backend = backends_.front().get();
-  }
+  const bool is_any = backends_.size() == 1 || model_name.empty();
+  if (backend == nullptr && is_any && !usable.empty()) backend = usable.front();
   if (backend == nullptr) {
     std::string names;
-    for (const auto& candidate : backends_) names += " " + candidate->model->id();
+    for (const Backend* const candidate : usable) names += " " + candidate->model->id();
     return Fail(Code::kNotFound, "model: no model is named \"", model_name,
-                "\"; there are:", names);
+                "\"; there are:", names.empty() ? " none" : names);
   }
   std::unique_ptr<Tenant>& found = backend->tenants[tenant];
   if (!found) {

@@ -2,6 +2,8 @@
 // the tenants of each.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +14,7 @@
 #include "http/answer/jobs.h"
 #include "http/answer/response_store.h"
 #include "http/answer/tenant.h"
+#include "http/backend/tenants.h"
 #include "http/loop/await.h"
 #include "http/loop/workers.h"
 #include "http/options/settings.h"
@@ -47,8 +50,18 @@ class Gateway {
   const std::vector<std::unique_ptr<Backend>>& backends() const { return backends_; }
   void Add(std::unique_ptr<Backend> backend) { backends_.push_back(std::move(backend)); }
 
+  // How the record of a tenant is found. Without it, every tenant may use every model. REQUIRES:
+  // `find` outlives the Gateway; before requests are served.
+  using FindRecord = std::function<const TenantRecord*(const std::string& tenant)>;
+  void UseRecords(FindRecord find) { find_record_ = std::move(find); }
+
+  // The daemons whose models the tenant may use.
+  std::vector<Backend*> BackendsOf(const std::string& tenant) const;
+  // The limit of the bytes of a tenant's snapshots of stored responses.
+  std::uint64_t ResponseBytesOf(const std::string& tenant) const;
   // The tenant of a request for a model. A name that no daemon has means the first daemon if it is
-  // the only one, as in llama-server. Errors: kNotFound, with the names.
+  // the only one, as in llama-server. A model that the tenant may not use is not found. Errors:
+  // kNotFound, with the names of the models that the tenant may use.
   Result<Tenant*> Find(const std::string& tenant, std::string_view model_name);
 
  private:
@@ -56,6 +69,7 @@ class Gateway {
   Workers& workers_;
   const Settings& settings_;
   Jobs& jobs_;
+  FindRecord find_record_;
   std::unique_ptr<ResponseStore> responses_;
   std::vector<std::unique_ptr<Backend>> backends_;
 };

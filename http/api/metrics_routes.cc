@@ -1,6 +1,7 @@
 #include "http/api/metrics_routes.h"
 
 #include <ctime>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,14 +18,16 @@ constexpr char kNoMetrics[] =
 
 struct Scrapes {
   std::time_t started_unix_s = 0;
-  Metrics last;  // of the last GET /metrics
+  std::map<std::string, Metrics> last;  // by tenant: of the tenant's last GET /metrics
 };
 
-// The answers are counted together for all tenants, as one operator sees them.
+// The answers of a model are counted together for all tenants. A tenant sees the models that it may
+// use.
 Await<Result<Reply>> ShowMetrics(RouteCall call, Scrapes& scrapes) {
   if (!call.gateway.settings().serves_metrics) co_return Fail(Code::kUnsupported, kNoMetrics);
+  const std::vector<Backend*> backends = call.gateway.BackendsOf(call.request.tenant);
   std::vector<DaemonCounts> daemons;
-  for (const auto& backend : call.gateway.backends()) {
+  for (const Backend* const backend : backends) {
     KVD_CO_TRY(Tenant* const tenant, call.gateway.Find(call.request.tenant, backend->model->id()));
     const auto session = tenant->session();
     if (!session) continue;  // a daemon that is gone reports nothing
@@ -32,15 +35,16 @@ Await<Result<Reply>> ShowMetrics(RouteCall call, Scrapes& scrapes) {
     if (info) daemons.push_back({.model = backend->model->id(), .info = *info});
   }
   GatewayCounts counts;
-  for (const auto& backend : call.gateway.backends()) {
+  for (const Backend* const backend : backends) {
     Add(backend->metrics, counts.metrics);
     for (const auto& [name, tenant] : backend->tenants) {
       counts.busy += tenant->slots().busy_count();
       counts.waiting += tenant->slots().waiting_count();
     }
   }
-  const RecentRates rates = RatesBetween(scrapes.last, counts.metrics);
-  scrapes.last = counts.metrics;
+  Metrics& last = scrapes.last[call.request.tenant];
+  const RecentRates rates = RatesBetween(last, counts.metrics);
+  last = counts.metrics;
   Reply reply;
   reply.content_type = "text/plain; version=0.0.4";
   reply.headers.push_back({"Process-Start-Time-Unix", std::to_string(scrapes.started_unix_s)});

@@ -78,7 +78,7 @@ Value OllamaValue(const Model& model) {
 
 Await<Result<Reply>> ListModels(RouteCall call) {
   std::vector<Value> models, data;
-  for (const auto& backend : call.gateway.backends()) {
+  for (const Backend* const backend : call.gateway.BackendsOf(call.request.tenant)) {
     models.push_back(OllamaValue(*backend->model));
     data.push_back(ModelValue(*backend->model));
   }
@@ -93,7 +93,7 @@ Await<Result<Reply>> ListModels(RouteCall call) {
 
 Await<Result<Reply>> ShowModel(RouteCall call) {
   const std::string& name = call.parts.front();
-  for (const auto& backend : call.gateway.backends()) {
+  for (const Backend* const backend : call.gateway.BackendsOf(call.request.tenant)) {
     const std::vector<std::string>& names = backend->model->names();
     if (std::ranges::find(names, name) == names.end()) continue;
     Reply reply;

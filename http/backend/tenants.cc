@@ -24,15 +24,17 @@ struct Limit {
   std::int64_t most = 0;
   bool is_share = false;  // a number from 0 to 1
 };
-constexpr std::array<Limit, 9> kLimits = {{{"connections", 1, 65'536},
-                                           {"sequences", 1, 1 << 20},
-                                           {"requests", 1, 1 << 20},
-                                           {"pool_share", 0, 1, true},
-                                           {"state_slots", 1, 1 << 20},
-                                           {"saved_bytes", 0, std::int64_t{1} << 50},
-                                           {"outlive_seconds", 0, 604'800},
-                                           {"outliving_sessions", 0, 1024},
-                                           {"weight", 1, 1000}}};
+constexpr std::string_view kResponseBytes = "response_bytes";  // the only one of the gateway
+constexpr std::array<Limit, 10> kLimits = {{{"connections", 1, 65'536},
+                                            {"sequences", 1, 1 << 20},
+                                            {"requests", 1, 1 << 20},
+                                            {"pool_share", 0, 1, true},
+                                            {"state_slots", 1, 1 << 20},
+                                            {"saved_bytes", 0, std::int64_t{1} << 50},
+                                            {"outlive_seconds", 0, 604'800},
+                                            {"outliving_sessions", 0, 1024},
+                                            {"weight", 1, 1000},
+                                            {kResponseBytes, 0, std::int64_t{1} << 50}}};
 
 using Limits = std::map<std::string, std::string>;
 
@@ -147,6 +149,18 @@ std::uint32_t OutliveSeconds(const Limits& own, const Limits& defaults) {
   return kOutliveSeconds;
 }
 
+// Moves the gateway's own limit out of `own`, which become limits of the daemon.
+std::optional<std::uint64_t> TakeResponseBytes(Limits& own, const Limits& defaults) {
+  for (const Limits* const limits : {static_cast<const Limits*>(&own), &defaults}) {
+    const auto found = limits->find(std::string(kResponseBytes));
+    if (found == limits->end()) continue;
+    const std::uint64_t bytes = std::stoull(found->second);
+    own.erase(std::string(kResponseBytes));
+    return bytes;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool TenantRecord::MayUse(const std::vector<std::string>& model_names) const {
@@ -177,6 +191,7 @@ Result<TenantTable> TenantTable::Parse(std::string_view text) {
       return Wrong(path + ".name", Concat("\"", record.name, "\" occurs twice"));
     }
     record.outlive_seconds = OutliveSeconds(record.limits, table.default_limits_);
+    record.response_bytes = TakeResponseBytes(record.limits, table.default_limits_);
     keys.insert(keys.end(), record.keys.begin(), record.keys.end());
     table.tenants_.push_back(std::move(record));
   }
@@ -223,6 +238,7 @@ std::string TenantTable::LimitsText() const {
   std::string text = "[default]\n";
   Limits defaults = default_limits_;
   defaults.emplace("pool_share", "0.5");
+  defaults.erase(std::string(kResponseBytes));
   for (const auto& [name, value] : defaults) text += Concat(name, " = ", value, "\n");
   for (const TenantRecord& record : tenants_) {
     text += Concat("[", HexText(record.id), "]\nname = ", record.name, "\n");

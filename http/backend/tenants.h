@@ -13,6 +13,7 @@
 // Limits are those of the daemon's own tenants' file (daemon/tenants.h): connections, sequences,
 // requests, pool_share, state_slots, saved_bytes, outlive_seconds, outliving_sessions and weight. A
 // daemon that kvd-http starts gets them in a file of this form; a daemon that it finds has its own.
+// One limit is the gateway's: response_bytes, of the snapshots of stored responses.
 // The daemon knows a tenant by 16 bytes of a hash of its name, so a tenant with another key keeps
 // its sequences. The file has only hashes of keys. `kvd-http --make-key NAME` prints a new key.
 //
@@ -22,6 +23,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +42,7 @@ struct TenantRecord {
   std::array<std::uint8_t, 16> id{};
   std::uint64_t cache_salt = 0;
   std::uint32_t outlive_seconds = kOutliveSeconds;
+  std::optional<std::uint64_t> response_bytes;  // nullopt: as --response-bytes says
   std::vector<Digest> keys;
   std::vector<std::string> models;            // empty: all
   std::map<std::string, std::string> limits;  // by the daemon's names, as its file has them

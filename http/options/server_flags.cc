@@ -165,16 +165,24 @@ constexpr std::array kFlags = {
          .argument = "PATH",
          .help = "directory of saved slots; default: slots cannot be saved",
          .take = TakeSlotDirectory},
+    Flag{.names = "--response-bytes",
+         .argument = "N",
+         .help = "bytes of cells that the snapshots of a tenant's stored responses hold; the "
+                 "oldest are dropped [1073741824]",
+         .take =
+             [](Settings& settings, const FlagValue& value) {
+               return value.Number(settings.response_bytes, 0, std::int64_t{1} << 50);
+             }},
     Flag{.names = "--embedding --embeddings",
          .environment = "LLAMA_ARG_EMBEDDINGS",
-         .help = "serve only embeddings",
+         .help = "serve embeddings",
          .take = [](Settings& settings, const FlagValue&) -> Status {
            settings.is_embedder = true;
            return {};
          }},
     Flag{.names = "--rerank --reranking",
          .environment = "LLAMA_ARG_RERANKING",
-         .help = "serve only ranking",
+         .help = "serve ranking",
          .take = [](Settings& settings, const FlagValue&) -> Status {
            settings.is_embedder = true;
            settings.is_reranker = true;

@@ -98,11 +98,13 @@ struct Settings {
   bool serves_slots = true;     // GET /slots
   bool serves_metrics = false;  // GET /metrics
   bool changes_props = false;   // POST /props
-  bool is_embedder = false;     // --embedding: only embeddings
+  bool is_embedder = false;     // --embeddings
   bool is_reranker = false;     // --reranking
   std::string pooling;  // none, mean, cls, last or rank; empty: as the model's file declares
   std::int32_t embedding_norm = 2;  // --embd-normalize; -1: none
   bool shifts_context = false;
+  // --response-bytes: of the cells that the snapshots of a tenant's stored responses hold.
+  std::uint64_t response_bytes = std::uint64_t{1} << 30;
   std::string slot_directory;         // --slot-save-path; empty: slots cannot be saved
   bool infills_suffix_first = false;  // --spm-infill
 

@@ -93,6 +93,9 @@ Status Program::OpenFiles() {
   sessions_ = std::make_unique<SessionStore>(loop_, directory_->PathOf("sessions"));
   KVD_TRY(jobs_, Jobs::Open(loop_, directory_->PathOf("streams")));
   gateway_ = std::make_unique<Gateway>(loop_, workers_, settings_, *jobs_);
+  if (tenants_ != nullptr) {
+    gateway_->UseRecords([this](const std::string& name) { return tenants_->FindName(name); });
+  }
   KVD_TRY(auto responses, ResponseStore::Open(directory_->PathOf("responses")));
   gateway_->Keep(std::move(responses));
   Router routes;

@@ -65,6 +65,25 @@ TEST(TenantsTest, WritesTheDaemonsFile) {
   EXPECT_TRUE(text.ends_with("]\nname = alice\npool_share = 0.250000\nweight = 2\n")) << text;
 }
 
+TEST(TenantsTest, TheBytesOfResponsesAreALimitOfTheGateway) {
+  const auto table =
+      TenantTable::Parse(R"({"default": {"response_bytes": 100}, "tenants": [)"
+                         R"({"name": "alice", "key_sha256": ")" +
+                         std::string(kHash) + R"(", "limits": {"response_bytes": 5}}]})");
+  ASSERT_TRUE(table) << table.error().message;
+  EXPECT_EQ(table->tenants()[0].response_bytes, 5u);
+  EXPECT_EQ(table->LimitsText().find("response_bytes"), std::string::npos);
+  const auto by_default = TenantTable::Parse(R"({"default": {"response_bytes": 100}, "tenants": [)"
+                                             R"({"name": "alice", "key_sha256": ")" +
+                                             std::string(kHash) + "\"}]}");
+  EXPECT_EQ(by_default->tenants()[0].response_bytes, 100u);
+  const auto none = TenantTable::Parse(WithTenant(""));
+  EXPECT_EQ(none->tenants()[0].response_bytes, std::nullopt);
+  EXPECT_EQ(
+      Refusal(WithTenant(R"(, "limits": {"response_bytes": -1})")),
+      "tenants[0].limits.response_bytes: a whole number from 0 to 1125899906842624 is needed");
+}
+
 TEST(TenantsTest, SessionsOutliveTheGatewayAsLongAsTheLimitsAllow) {
   const auto seconds = [](const std::string& defaults, const std::string& limits) {
     const std::string tenant = R"({"name": "alice", "limits": {)" + limits +

@@ -52,12 +52,16 @@ void RouteTest::Start(const std::string& model_path) {
   auto started = DaemonProcess::Start({.kvd_path = kvd::test::KvdPath(), .arguments = arguments});
   ASSERT_TRUE(started) << started.error().message;
   daemon_.emplace(std::move(*started));
+  ServeAs({"toy", "org/other"});
+}
+
+void RouteTest::ServeAs(std::vector<std::string> names) {
   const auto open = [this](const std::string&) {
     return DaemonSession::Open(loop_, {.socket_path = daemon_->socket_path()});
   };
   const auto session = open("");
   ASSERT_TRUE(session) << session.error().message;
-  auto model = Run(Model::Create(**session, settings_, {"toy", "org/other"}));
+  auto model = Run(Model::Create(**session, settings_, std::move(names)));
   ASSERT_TRUE(model) << model.error().message;
   auto backend = std::make_unique<Backend>();
   backend->model = std::move(*model);
@@ -90,7 +94,7 @@ Reply RouteTest::Ask(std::string_view method, std::string_view target, std::stri
                   .headers = {},
                   .body = std::move(body),
                   .key = {},
-                  .tenant = {}};
+                  .tenant = caller_};
   const Router::Match match = router_.Find(method, request.path);
   EXPECT_NE(match.route, nullptr) << target;
   if (match.route == nullptr) return {.status = 404, .body = {}};

@@ -24,6 +24,8 @@ class RouteTest : public ::testing::Test {
   // Starts a daemon with the model at `model_path`; empty: the bundled model. Tests change
   // settings_ before.
   void Start(const std::string& model_path = {});
+  // Serves the daemon under further names, as if it were another one.
+  void ServeAs(std::vector<std::string> names);
   void TearDown() override;
 
   // Runs the loop until the coroutine has ended.
@@ -49,6 +51,7 @@ class RouteTest : public ::testing::Test {
   Tenant& tenant() { return **gateway_.Find("", ""); }
 
   Settings settings_;
+  std::string caller_;  // the tenant of requests
   Loop loop_;
   Workers workers_;
   std::unique_ptr<Jobs> jobs_ = std::move(*Jobs::Open(loop_, {}));
