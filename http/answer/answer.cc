@@ -103,6 +103,8 @@ Await<Result<std::vector<std::unique_ptr<Answer>>>> Answer::StartMany(Tenant& te
   AnswerRequest prompt = request;
   prompt.predict_max = 0;
   prompt.journal = nullptr;
+  prompt.reasoning_limit.reset();
+  prompt.conversation = nullptr;
   KVD_CO_TRY(std::unique_ptr<Answer> first, co_await Start(tenant, std::move(prompt)));
   for (;;) {
     KVD_CO_TRY(const auto piece, co_await first->Next());
@@ -115,6 +117,7 @@ Await<Result<std::vector<std::unique_ptr<Answer>>>> Answer::StartMany(Tenant& te
     if (i == 0) {
       branch = std::move(first);
       branch->request_ = request;
+      branch->ResetBudget();
       branch->end_.seed = request.seed;
       branch->end_.stop_type = StopType::kNone;
     } else {
@@ -157,7 +160,7 @@ Await<Status> Answer::Begin() {
       co_return BeginAgain(std::move(*start));
     }
   }
-  if (!request_.snapshot.empty()) co_return co_await BeginAtSnapshot();
+  if (request_.fork) co_return co_await BeginAtFork();
   co_return co_await BeginInSlot();
 }
 
@@ -188,17 +191,20 @@ Await<Status> Answer::BeginInSlot() {
   co_return Generate(common, 0);
 }
 
-Await<Status> Answer::BeginAtSnapshot() {
-  is_branch_ = true;
-  KVD_CO_TRY(sequence_, co_await session_->Attach(request_.snapshot));
-  KVD_CO_TRY(const wire::SequenceEntry entry, co_await session_->Query(sequence_));
-  const std::size_t tokens = entry.cell_count + request_.prompt.size();
-  if (const auto too_long = FindTooLong(tenant_.model(), tokens)) {
+Await<Status> Answer::BeginAtFork() {
+  if (const auto too_long = FindTooLong(tenant_.model(), request_.prompt.size())) {
     co_return Fail(Code::kInvalidArgument, TooLongText(*too_long));
   }
-  cells_ = end_.prompt_tokens = static_cast<std::uint32_t>(tokens);
-  end_.cache.source = "snapshot";
-  co_return Generate(0, 0);
+  KVD_CO_TRY(ForkContext::Branch branch, co_await request_.fork->Take());
+  is_branch_ = true;
+  session_ = std::move(branch.session);
+  sequence_ = branch.sequence;
+  turn_ = std::move(branch.turn);
+  cells_ = end_.prompt_tokens = static_cast<std::uint32_t>(request_.prompt.size());
+  end_.cached_tokens = branch.cached_tokens;
+  end_.prompt_time = branch.prompt_time;
+  end_.cache = std::move(branch.cache);
+  co_return Generate(request_.fork->tokens().size(), 0);
 }
 
 std::int32_t Answer::wanted() const {
@@ -219,7 +225,8 @@ Result<std::unique_ptr<GenerationStream>> Answer::StartStream() const {
   for (const GrammarStart& start : request_.triggers) {
     triggers.push_back({.token = start.token, .text = start.text});
   }
-  GenerateOptions options{.tokens = std::span<const TokenId>(request_.prompt).subspan(first_),
+  const std::span<const TokenId> prompt(request_.prompt);
+  GenerateOptions options{.tokens = appended_.empty() ? prompt.subspan(first_) : appended_,
                           .predict_max = predict_max_,
                           .sampling = request_.sampling,
                           .logprob_count = logprobs_sent_,
@@ -227,7 +234,7 @@ Result<std::unique_ptr<GenerationStream>> Answer::StartStream() const {
                           .flags = flags_ | wire::kLlamaDraws |
                                    (request_.ignores_eos ? wire::kIgnoreEos : 0u) |
                                    (request_.shows_special ? wire::kShowSpecial : 0u),
-                          .wants_progress = request_.wants_progress,
+                          .wants_progress = request_.wants_progress && appended_.empty(),
                           .shares_prefix = request_.caches_prompt,
                           .biases = request_.biases,
                           .stops = stops,
@@ -249,6 +256,9 @@ Status Answer::Generate(std::size_t first, std::uint32_t flags) {
   const auto room_tokens = static_cast<std::int32_t>(
       std::min<std::uint32_t>(room(), static_cast<std::uint32_t>(kNoLimit)));
   predict_max_ = std::min(wanted(), room_tokens);
+  if (!budget_.is_over()) {
+    predict_max_ = std::min(predict_max_, static_cast<std::int32_t>(budget_.room()));
+  }
   logprobs_sent_ = request_.wants_logprobs ? std::max(request_.logprob_count, 1u) : 0;
   if (is_resumed_) return {};  // NextPiece continues it behind the logged pieces
   KVD_TRY(stream_, StartStream());
@@ -279,6 +289,7 @@ void Answer::Count(const GeneratedPiece& piece) {
   if (piece.is_progress) return;
   if (!piece.tokens.empty() && !first_token_) first_token_ = std::chrono::steady_clock::now();
   const auto count = static_cast<std::uint32_t>(piece.tokens.size());
+  if (!budget_.is_over()) budget_.Take(piece.tokens, piece.text);
   predicted_.insert(predicted_.end(), piece.tokens.begin(), piece.tokens.end());
   text_bytes_ += piece.text.size();
   end_.predicted_tokens += count;
@@ -313,7 +324,9 @@ AnswerPiece Answer::Take(GeneratedPiece piece) const {
 Await<Result<std::optional<AnswerPiece>>> Answer::Next() {
   if (end_.stop_type != StopType::kNone) co_return std::nullopt;
   for (;;) {
-    Result<std::optional<GeneratedPiece>> piece = co_await NextPiece();
+    const bool is_forced = forced_piece_.has_value();
+    Result<std::optional<GeneratedPiece>> piece = std::exchange(forced_piece_, std::nullopt);
+    if (!is_forced) piece = co_await NextPiece();
     if (!piece) {
       const bool is_own_cancel = has_cancelled_late_ && piece.error().code == Code::kCancelled;
       stream_.reset();
@@ -322,7 +335,7 @@ Await<Result<std::optional<AnswerPiece>>> Answer::Next() {
       co_return std::nullopt;
     }
     if (*piece) {
-      Count(**piece);
+      if (!is_forced) Count(**piece);
       if (is_late() && !has_cancelled_late_) {
         has_cancelled_late_ = true;
         Cancel();

@@ -10,7 +10,7 @@
 //   Report(answer->end());
 //
 // Destroying an Answer cancels it: its slot is free again within one step of the daemon. Its
-// sequence stays in the slot; the sequence of a branch (StartMany, a snapshot) is dropped.
+// sequence stays in the slot; the sequence of a branch (StartMany, fork_from) is dropped.
 //
 // An answer whose journal has records of an earlier process takes those first, and then resumes the
 // generation in the daemon. Where the daemon cannot resume it (its session or sequence is gone),
@@ -29,6 +29,7 @@
 #include "http/answer/answer_journal.h"
 #include "http/answer/answer_request.h"
 #include "http/answer/cache_report.h"
+#include "http/answer/fork_context.h"
 #include "http/answer/slots.h"
 #include "http/answer/tenant.h"
 #include "http/backend/daemon_session.h"
@@ -59,7 +60,7 @@ struct AnswerEnd {
   std::string stopping_word;  // with kWord
   bool is_truncated = false;  // the context was full, or was shifted
   bool ended_by_grammar = false;
-  std::uint32_t prompt_tokens = 0;  // of the whole prompt, with those of a snapshot
+  std::uint32_t prompt_tokens = 0;  // of the whole prompt, with those of its context
   // Of them, not computed; expected until the answer has ended.
   std::uint32_t cached_tokens = 0;
   std::uint32_t predicted_tokens = 0;
@@ -107,11 +108,14 @@ class Answer {
   const std::shared_ptr<DaemonSession>& session() const { return session_; }
 
  private:
-  Answer(Tenant& tenant, AnswerRequest request) : tenant_(tenant), request_(std::move(request)) {}
+  Answer(Tenant& tenant, AnswerRequest request) : tenant_(tenant), request_(std::move(request)) {
+    ResetBudget();
+  }
 
   Await<Status> Begin();
   Await<Status> BeginInSlot();
-  Await<Status> BeginAtSnapshot();
+  // Begins behind the context of request_.fork.
+  Await<Status> BeginAtFork();
   // Begins where an earlier process has begun. The pieces of the journal come first; the slot is
   // taken only when the daemon is needed.
   Status BeginAgain(LoggedStart start);
@@ -142,6 +146,10 @@ class Answer {
   // The generation has ended: continues after a shift (returns true), or completes end_.
   Await<Result<bool>> GoesOn();
   Await<Result<bool>> ShiftContext();
+  // The generation has ended at the end of a portion of the reasoning budget: continues it, where
+  // the budget is used up behind the forced tokens. Returns whether it continues.
+  Await<Result<bool>> ContinueBudget();
+  void ResetBudget();
   Await<std::string> FindStop();
   bool is_late() const;
   std::int32_t wanted() const;  // tokens still to predict by the request; INT32_MAX: no limit
@@ -152,6 +160,7 @@ class Answer {
   std::shared_ptr<DaemonSession> session_;
   bool is_branch_ = false;  // has no slot, and drops its sequence
   SlotLease lease_;
+  ForkContext::Turn turn_;
   SequenceHandle sequence_ = SequenceHandle::kNone;
   std::unique_ptr<GenerationStream> stream_;
   wire::GenerateResult result_{};  // of the last generation that has ended
@@ -175,7 +184,11 @@ class Answer {
   };
   std::optional<Repeated> repeated_;
   bool is_cancelled_ = false;
-  std::optional<std::uint32_t> kept_;  // tokens before the first that a shift has removed
+  ReasoningBudget budget_;
+  std::vector<TokenId>
+      appended_;  // the tokens that the present generation appends, not the prompt's
+  std::optional<GeneratedPiece> forced_piece_;  // the next piece: of forced tokens
+  std::optional<std::uint32_t> kept_;           // tokens before the first that a shift has removed
   AnswerEnd end_;
   std::uint32_t cells_ = 0;          // of the sequence
   std::uint32_t logprobs_sent_ = 0;  // logprob_count of the daemon's request

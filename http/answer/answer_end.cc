@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "http/answer/answer.h"
+#include "http/answer/conversation.h"
 
 namespace kvd::http {
 
@@ -18,13 +19,20 @@ Await<Result<bool>> Answer::GoesOn() {
     metrics.prompt_tokens_computed += result.prompt_computed;
     metrics.predicted_tokens += result.predicted;
   }
-  end_.prompt_time += prompt_time;
+  // The prompts of later generations are tokens of the answer.
+  (has_counted_prompt_ ? end_.predict_time : end_.prompt_time) += prompt_time;
   end_.predict_time += predict_time;
   if (!has_counted_prompt_) {
     has_counted_prompt_ = true;
-    end_.cached_tokens = end_.prompt_tokens - std::min(result.prompt_computed, end_.prompt_tokens);
+    // The first answer behind a ForkContext is charged with the context's tokens, which the metrics
+    // have counted.
+    const auto first = static_cast<std::uint32_t>(first_);
+    const bool is_charged = is_branch_ && end_.cached_tokens < first;
+    const std::uint32_t computed =
+        result.prompt_computed + (is_charged ? first - end_.cached_tokens : 0);
+    end_.cached_tokens = end_.prompt_tokens - std::min(computed, end_.prompt_tokens);
     end_.cache.reused = end_.cached_tokens;
-    if (!is_result_logged_) metrics.prompt_tokens_cached += end_.cached_tokens;
+    if (!is_result_logged_ && !is_charged) metrics.prompt_tokens_cached += end_.cached_tokens;
     if (lease_) lease_.slot().cached_tokens = end_.cached_tokens;
     if (result.prompt_shared != 0) {
       end_.cache.source = PrefixOriginName(static_cast<PrefixOrigin>(result.shared_origin));
@@ -47,6 +55,11 @@ Await<Result<bool>> Answer::GoesOn() {
       end_.stopping_word = co_await FindStop();
       break;
     default: {
+      const bool has_moved = result.predicted > 0 || budget_.room() == 0;
+      if (!budget_.is_over() && has_moved && room() > 0 && wanted() > 0) {
+        KVD_CO_TRY(const bool continues, co_await ContinueBudget());
+        if (continues) co_return true;
+      }
       const bool is_full = room() == 0 && wanted() > 0;
       end_.is_truncated = end_.is_truncated || is_full;
       if (is_full && request_.shifts_context) {
@@ -57,6 +70,13 @@ Await<Result<bool>> Answer::GoesOn() {
     }
   }
   stream_.reset();
+  turn_.End();
+  if (request_.conversation && request_.number == 0 && !kept_) {
+    Conversation& conversation = *request_.conversation;
+    conversation.model = tenant_.model().id();
+    conversation.tokens = request_.prompt;
+    conversation.tokens.insert(conversation.tokens.end(), predicted_.begin(), predicted_.end());
+  }
   if (lease_ && !was_resumed_) lease_.slot().are_tokens_unknown = false;
   if (log() != nullptr) log()->PutEnd(request_.number);
   co_return false;
@@ -104,7 +124,45 @@ Await<Result<bool>> Answer::ShiftContext() {
   }
   is_resumed_ = logged.has_value();
   if (logged) start_ = std::move(*logged);
+  appended_.clear();
   KVD_CO_CHECK_OK(Generate(request_.prompt.size(), wire::kContinue | wire::kResumeSampler));
+  co_return true;
+}
+
+void Answer::ResetBudget() {
+  budget_ =
+      request_.reasoning_limit ? ReasoningBudget(*request_.reasoning_limit) : ReasoningBudget();
+  appended_.clear();
+  forced_piece_.reset();
+}
+
+Await<Result<bool>> Answer::ContinueBudget() {
+  const bool is_forced = budget_.EndPortion();
+  appended_.clear();
+  auto logged = log() != nullptr ? log()->TakeStart(request_.number) : std::nullopt;
+  if (!logged) {
+    const Status claimed = co_await Claim();
+    if (!claimed) {
+      KVD_CO_CHECK_OK(co_await StartOver());
+      co_return true;
+    }
+  }
+  if (is_forced) {
+    appended_ = budget_.forced();
+    const std::uint32_t most = std::min(room(), static_cast<std::uint32_t>(wanted()));
+    if (appended_.size() > most) appended_.resize(most);
+    const std::span<const TokenId> tokens(appended_);
+    const std::uint16_t flags = FlagIf(request_.shows_special, wire::kFlagSpecial);
+    KVD_CO_TRY(std::string text, co_await session_->Detokenize(tokens, flags));
+    forced_piece_.emplace();
+    forced_piece_->tokens = appended_;
+    forced_piece_->text = std::move(text);
+    Count(*forced_piece_);
+  }
+  is_resumed_ = logged.has_value();
+  if (logged) start_ = std::move(*logged);
+  const std::uint32_t flags = appended_.empty() ? wire::kContinue : 0u;
+  KVD_CO_CHECK_OK(Generate(request_.prompt.size(), flags | wire::kResumeSampler));
   co_return true;
 }
 

@@ -111,8 +111,11 @@ class AnswerGroup {
     state_->ends_early[index] = true;
     source->Cancel();
   }
+  // What Cancel cancels before there are answers.
+  void AlsoCancel(std::function<void()> call) { state_->also_cancel = std::move(call); }
   void Cancel() {
     if (std::exchange(state_->is_cancelled, true)) return;
+    if (state_->also_cancel) state_->also_cancel();
     for (Source* const source : state_->sources) {
       if (source != nullptr) source->Cancel();
     }
@@ -132,6 +135,7 @@ class AnswerGroup {
     std::deque<std::uint32_t> order;         // indices of the events of an earlier process
     std::vector<std::deque<Event>> held;     // by index: events that come later in the order
     Signal changed;
+    std::function<void()> also_cancel;
     bool is_cancelled = false;
   };
 

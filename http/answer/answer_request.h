@@ -11,18 +11,22 @@
 
 #include "base/ids.h"
 #include "client/types.h"
+#include "http/answer/reasoning_budget.h"
 #include "http/options/settings.h"
 #include "text/tool_calls/tool_grammar.h"
 
 namespace kvd::http {
 
 class AnswerJournal;
+class ForkContext;
+struct Conversation;
 
 struct AnswerRequest {
   // The whole prompt, from the first token of the sequence. At least one token.
   std::vector<TokenId> prompt;
-  // The prompt continues this snapshot (fork_from), whose tokens `prompt` does not repeat.
-  std::string snapshot;
+  // The prompt begins with the tokens of this context, whose cells it shares with the other answers
+  // of the request (fork_from); null: none.
+  std::shared_ptr<ForkContext> fork;
 
   std::int32_t predict_max = -1;  // 0: only the prompt; -1: until an end token
   SamplingParams sampling = kDefaultSampling;
@@ -36,6 +40,8 @@ struct AnswerRequest {
   std::string grammar;                               // GBNF; empty: none
   std::vector<GrammarStart> triggers;                // a lazy grammar begins with one of them
 
+  std::optional<ReasoningLimit> reasoning_limit;  // nullopt: none
+
   std::optional<std::uint32_t> slot;  // id_slot; nullopt: any
   bool caches_prompt = true;          // false: no prefix of another sequence is reused
   std::int32_t keep = 0;              // tokens that a context shift keeps; -1: the prompt
@@ -48,6 +54,8 @@ struct AnswerRequest {
   // null: neither.
   std::shared_ptr<AnswerJournal> journal;
   std::uint32_t number = 0;  // of the first answer in the journal
+  // ConversationOf(responder): what answer 0 fills when it ends; null: nothing.
+  std::shared_ptr<Conversation> conversation;
 };
 
 }  // namespace kvd::http

@@ -75,6 +75,7 @@ Await<Status> Answer::StartOver() {
     repeated_ = Repeated{.tokens = predicted_, .text_bytes = text_bytes_};
   }
   predicted_.clear();
+  ResetBudget();
   text_bytes_ = 0;
   end_.predicted_tokens = 0;
   end_.is_truncated = false;
@@ -82,9 +83,7 @@ Await<Status> Answer::StartOver() {
   kept_.reset();
   KVD_CO_TRY(session_, co_await tenant_.WaitForSession());
   cells_ = end_.prompt_tokens;
-  if (!request_.snapshot.empty()) {
-    KVD_CO_TRY(sequence_, co_await session_->Attach(request_.snapshot));
-  } else if (is_branch_) {
+  if (is_branch_) {
     KVD_CO_TRY(sequence_, co_await session_->Create());
   } else {
     if (!lease_) {

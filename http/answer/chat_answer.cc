@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "http/answer/conversation.h"
 #include "shm/wire_messages.h"
 
 namespace kvd::http {
@@ -49,7 +50,11 @@ ChatAnswer::ChatAnswer(std::string eos_text, const ChatPlan& plan, std::unique_p
       tags_(plan.text.reasoning),
       reasoning_format_(plan.reasoning_format),
       shows_special_(plan.request.shows_special),
-      eos_text_(std::move(eos_text)) {}
+      eos_text_(std::move(eos_text)) {
+  if (!plan.request.conversation) return;
+  messages_ = plan.messages;
+  tools_ = plan.parser.tools;
+}
 
 Await<Result<std::vector<std::unique_ptr<ChatAnswer>>>> ChatAnswer::Start(Tenant& tenant,
                                                                           const ChatPlan& plan,
@@ -124,6 +129,7 @@ Await<Result<std::optional<ChatPiece>>> ChatAnswer::Next() {
     Emit(std::move(parsed), next->events);
     if (std::exchange(is_in_reasoning_, false)) Append(next->events, Content(tags_.close));
     parsed_.Add(next->events);
+    NoteConversation();
     if (next->events.empty()) next.reset();
     co_return next;
   }
@@ -144,6 +150,14 @@ Await<Result<std::optional<ChatPiece>>> ChatAnswer::Next() {
   }
   parsed_.Add(next->events);
   co_return next;
+}
+
+void ChatAnswer::NoteConversation() {
+  const AnswerRequest& request = answer_->request();
+  if (!request.conversation || request.number != 0) return;
+  request.conversation->messages = messages_;
+  request.conversation->tools = tools_;
+  request.conversation->answer = parsed_;
 }
 
 Await<Status> ChatAnswer::Finish() {

@@ -74,6 +74,7 @@ class ChatAnswer {
              std::uint64_t id_seed);
 
   Await<Status> RemoveEndToken();
+  void NoteConversation();
   void Feed(std::string_view text, std::vector<AnswerEvent>& events);
   // Applies the reasoning format.
   void Emit(std::vector<AnswerEvent> parsed, std::vector<AnswerEvent>& events);
@@ -91,6 +92,9 @@ class ChatAnswer {
   ParsedAnswer parsed_;
   std::string text_;
   std::vector<TokenId> tokens_;
+  // For the conversation of the request, if there is one.
+  Value messages_;
+  Value tools_;
 };
 
 }  // namespace kvd::http

@@ -252,6 +252,43 @@ Await<Result<std::vector<TokenId>>> TokensOf(Tenant& tenant, const std::string& 
   co_return tokens;
 }
 
+// The tokens of reasoning that the answer may have; -1: no limit.
+std::int32_t BudgetOf(const Settings& settings, const ChatInput& input, const ChatText& text) {
+  if (text.reasoning.close.empty()) return -1;
+  return input.reasoning_budget < 0 ? settings.reasoning_budget : input.reasoning_budget;
+}
+
+// The limit of the reasoning; nullopt: none. A budget of 0 closes reasoning that the prompt begins.
+Await<Result<std::optional<ReasoningLimit>>> LimitOf(Tenant& tenant, const ChatInput& input,
+                                                     ChatText& text) {
+  const Settings& settings = tenant.model().settings();
+  std::optional<ReasoningLimit> limit;
+  const std::int32_t budget = BudgetOf(settings, input, text);
+  if (budget < 0) co_return limit;
+  const std::string message = input.budget_message.value_or(settings.budget_message);
+  if (budget == 0 && text.starts_in_reasoning) {
+    text.prompt += message + text.reasoning.close;
+    text.starts_in_reasoning = false;
+  }
+  KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant.session());
+  const std::uint16_t flags = wire::kFlagParseSpecial;
+  ReasoningLimit read{.token_count = static_cast<std::uint32_t>(budget),
+                      .open = {},
+                      .close = {},
+                      .forced = {},
+                      .open_text = text.reasoning.open,
+                      .close_text = text.reasoning.close,
+                      .starts_in_reasoning = text.starts_in_reasoning};
+  KVD_CO_TRY(read.close, co_await session->Tokenize(text.reasoning.close, flags));
+  KVD_CO_TRY(read.forced, co_await session->Tokenize(message, flags));
+  read.forced.insert(read.forced.end(), read.close.begin(), read.close.end());
+  if (!text.reasoning.open.empty()) {
+    KVD_CO_TRY(read.open, co_await session->Tokenize(text.reasoning.open, flags));
+  }
+  if (!read.close.empty()) limit = std::move(read);
+  co_return limit;
+}
+
 }  // namespace
 
 Await<Result<ChatText>> FormatChat(Tenant& tenant, ChatInput input) {
@@ -264,12 +301,14 @@ Await<Result<ChatPlan>> PlanChat(Tenant& tenant, ChatInput input, AnswerRequest 
   const Settings& settings = tenant.model().settings();
   KVD_CO_CHECK_OK(Prepare(settings, input));
   ChatPlan plan;
+  plan.messages = input.chat.messages;
   KVD_CO_TRY(plan.text, co_await FormatPrepared(tenant, input.chat));
   plan.has_tools = !input.chat.tools.is_none() &&
                    input.tool_choice.kind != ToolChoice::Kind::kNone && settings.parses_answers;
   if (plan.has_tools && !request.grammar.empty()) {
     co_return Fail(Code::kInvalidArgument, "grammar: not together with tools");
   }
+  KVD_CO_TRY(request.reasoning_limit, co_await LimitOf(tenant, input, plan.text));
   KVD_CO_TRY(ToolGrammar grammar, GrammarOf(input, plan.text));
   if (!grammar.gbnf.empty()) {
     request.grammar = std::move(grammar.gbnf);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -42,7 +43,9 @@ struct ChatInput {
   // the AnswerRequest. The schema holds behind reasoning; with tools, the model may call instead.
   Value answer_schema;
   ReasoningFormat reasoning_format = ReasoningFormat::kAuto;  // kAuto: as the settings say
-  std::uint64_t id_seed = 0;                                  // of the ids of calls: Request::nonce
+  std::int32_t reasoning_budget = -1;         // tokens of reasoning; -1: as the settings say
+  std::optional<std::string> budget_message;  // nullopt: that of the settings
+  std::uint64_t id_seed = 0;                  // of the ids of calls: Request::nonce
 };
 
 // The text of a chat, and what it says about the answer.
@@ -60,6 +63,7 @@ struct ChatPlan {
   AnswerRequest request;
   // Of the parser of the first answer. Each further one adds 1 to the seed of its ids.
   AnswerOptions parser;
+  Value messages;                                                 // of the chat, in OpenAI's form
   ReasoningFormat reasoning_format = ReasoningFormat::kDeepseek;  // never kAuto
   bool has_tools = false;                                         // calls are looked for
 };

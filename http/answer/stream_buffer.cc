@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "http/answer/answer_journal.h"
+#include "http/answer/conversation.h"
 #include "http/serve/error_reply.h"
 
 namespace kvd::http {
@@ -22,7 +23,9 @@ std::string ErrorEvent(const std::string& events, const std::string& body) {
 }  // namespace
 
 StreamBuffer::StreamBuffer(Loop& loop, std::shared_ptr<AnswerJournal> journal)
-    : journal_(std::move(journal)), changed_(loop) {
+    : journal_(std::move(journal)),
+      conversation_(std::make_shared<Conversation>()),
+      changed_(loop) {
   if (!journal_) return;
   is_over_ = journal_->is_over();
   auto logged = journal_->TakeReply();
@@ -168,6 +171,11 @@ Await<void> StreamBuffer::FollowEvents(std::size_t first, Responder& client) {
 std::shared_ptr<AnswerJournal> JournalOf(const Responder& responder) {
   const auto* const buffer = dynamic_cast<const StreamBuffer*>(&responder);
   return buffer == nullptr ? nullptr : buffer->journal();
+}
+
+std::shared_ptr<Conversation> ConversationOf(const Responder& responder) {
+  const auto* const buffer = dynamic_cast<const StreamBuffer*>(&responder);
+  return buffer == nullptr ? nullptr : buffer->conversation();
 }
 
 }  // namespace kvd::http

@@ -22,6 +22,7 @@
 namespace kvd::http {
 
 class AnswerJournal;
+struct Conversation;
 
 class StreamBuffer final : public Responder {
  public:
@@ -38,6 +39,7 @@ class StreamBuffer final : public Responder {
   void OnGone(std::function<void()> call) override;
 
   const std::shared_ptr<AnswerJournal>& journal() const { return journal_; }
+  const std::shared_ptr<Conversation>& conversation() const { return conversation_; }
   bool is_over() const { return is_over_; }
   // Whether the handler has sent a reply in one piece, as it does for errors.
   bool is_whole() const { return is_whole_; }
@@ -61,6 +63,7 @@ class StreamBuffer final : public Responder {
   void Append(const std::string& bytes);
 
   std::shared_ptr<AnswerJournal> journal_;
+  std::shared_ptr<Conversation> conversation_;
   std::optional<Reply> head_;
   std::string bytes_;
   std::size_t dropped_ = 0;
@@ -74,5 +77,7 @@ class StreamBuffer final : public Responder {
 
 // The journal of a handler's reply; null: the reply ends with its client.
 std::shared_ptr<AnswerJournal> JournalOf(const Responder& responder);
+// The conversation of a handler's reply; null: no later request finds it.
+std::shared_ptr<Conversation> ConversationOf(const Responder& responder);
 
 }  // namespace kvd::http

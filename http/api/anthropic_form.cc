@@ -265,6 +265,12 @@ Result<Value> OpenAiFormOfMessages(const Value& body) {
   if (thinking != nullptr) {
     KVD_TRY(const std::string type, Fields(*thinking, "thinking.").String("type"));
     if (type == "enabled" || type == "adaptive") chat.Set("enable_thinking", Value::Bool(true));
+    if (type == "enabled") {
+      constexpr std::int64_t kDefault = 10'000;  // llama-server's
+      KVD_TRY(const std::int64_t budget,
+              Fields(*thinking, "thinking.").Int("budget_tokens", kDefault, -1, 1 << 30));
+      chat.Set("thinking_budget_tokens", Value::Int(budget));
+    }
     if (type == "disabled") chat.Set("enable_thinking", Value::Bool(false));
   }
   return Value::Of(std::move(chat));

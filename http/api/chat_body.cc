@@ -113,6 +113,14 @@ Status ReadReasoning(const Fields& fields, ChatInput& input) {
     input.chat.variables = Value::Of(std::move(changed));
   }
   KVD_TRY(input.reasoning_format, ReadReasoningFormat(fields));
+  const std::string_view budget =
+      fields.Has("reasoning_budget_tokens") ? "reasoning_budget_tokens" : "thinking_budget_tokens";
+  constexpr std::int64_t kBudgetMax = 1 << 30;
+  KVD_TRY(const std::int64_t tokens, fields.Int(budget, -1, -1, kBudgetMax));
+  input.reasoning_budget = static_cast<std::int32_t>(tokens);
+  if (fields.Has("reasoning_budget_message")) {
+    KVD_TRY(input.budget_message, fields.String("reasoning_budget_message"));
+  }
   return {};
 }
 
@@ -141,6 +149,10 @@ Result<ChatInput> ReadChatInput(const Fields& fields, const Settings& settings) 
   if (messages == nullptr) return Fail(Code::kInvalidArgument, "'messages' is required");
   input.chat.messages = *messages;
   if (const Value* const tools = fields.Find("tools")) input.chat.tools = *tools;
+  const bool has_tools = input.chat.tools.is_list() && !input.chat.tools.items().empty();
+  if (has_tools && !settings.uses_jinja) {
+    return Fail(Code::kInvalidArgument, "tools: not with --no-jinja");
+  }
   if (const Value* const documents = fields.Find("documents")) input.chat.documents = *documents;
   const Value* const choice = fields.Find("tool_choice");
   KVD_TRY(input.tool_choice, ParseToolChoice(choice == nullptr ? Value() : *choice));
@@ -161,6 +173,10 @@ Await<Result<ChatCall>> ReadChatCall(Tenant& tenant, const Value& body, const Re
   KVD_CO_TRY(call.reply, ReadReplyFields(fields, settings));
   KVD_CO_TRY(call.request, co_await ReadAnswerRequest(tenant, body));
   KVD_CO_CHECK_OK(ReadLogprobs(fields, call.request));
+  // Tools have a grammar of their own, which precedes that of the command line.
+  if (call.input.chat.tools.is_list() && !call.input.chat.tools.items().empty()) {
+    call.request.grammar.clear();
+  }
   KVD_CO_TRY(call.request.grammar, fields.String("grammar", call.request.grammar));
   if (call.request.grammar.size() > wire::kGrammarBytesMax) {
     co_return Fail(Code::kInvalidArgument, "grammar: ", call.request.grammar.size(),

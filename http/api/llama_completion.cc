@@ -13,6 +13,7 @@
 #include "http/api/answer_stream.h"
 #include "http/api/error_of.h"
 #include "http/api/fields.h"
+#include "http/api/fork_source.h"
 #include "http/api/llama_form.h"
 #include "http/api/sampling_fields.h"
 #include "http/api/text_tokens.h"
@@ -20,8 +21,6 @@
 
 namespace kvd::http {
 namespace {
-
-constexpr std::size_t kPromptsMax = 1024;  // of one request
 
 Await<Result<std::vector<std::unique_ptr<Answer>>>> StartAnswers(Tenant& tenant,
                                                                  AnswerRequest request,
@@ -67,7 +66,7 @@ Await<Status> Handle(RouteCall call) {
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
   KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
   KVD_CO_TRY(CompletionRequest completion, co_await ReadCompletion(*tenant, body, call.responder));
-  KVD_CO_CHECK_OK(co_await ReadPrompts(*tenant, body, completion));
+  KVD_CO_CHECK_OK(co_await ReadPrompts(call.gateway, *tenant, body, completion));
   co_return co_await SendLlamaCompletion(*tenant, std::move(completion), call.responder);
 }
 
@@ -83,13 +82,15 @@ Await<Result<CompletionRequest>> ReadCompletion(Tenant& tenant, const Value& bod
   KVD_CO_CHECK_OK(ReadGrammarFields(fields, settings.defaults.json_schema, completion.request));
   PrepareProbs(tenant.model(), completion.request, completion.reply);
   completion.request.journal = JournalOf(responder);
+  completion.request.conversation = ConversationOf(responder);
   co_return completion;
 }
 
-Await<Status> ReadPrompts(Tenant& tenant, const Value& body, CompletionRequest& completion) {
+Await<Status> ReadPrompts(Gateway& gateway, Tenant& tenant, const Value& body,
+                          CompletionRequest& completion) {
   const Fields fields(body);
-  KVD_CO_TRY(completion.request.snapshot, fields.String("fork_from"));
-  const bool is_fork = !completion.request.snapshot.empty();
+  KVD_CO_TRY(const std::string fork_from, fields.String("fork_from"));
+  const bool is_fork = !fork_from.empty();
   const std::string name = is_fork && fields.Has("prompts") ? "prompts" : "prompt";
   const Value* const prompt = fields.Find(name);
   if (prompt == nullptr) co_return Fail(Code::kInvalidArgument, "\"", name, "\" is required");
@@ -97,19 +98,25 @@ Await<Status> ReadPrompts(Tenant& tenant, const Value& body, CompletionRequest& 
   const TextReading reading{.adds_special = !is_fork, .parses_special = true};
   KVD_CO_TRY(completion.prompts, co_await TokenListsOf(*session, tenant.model().info().vocab_size,
                                                        *prompt, name, reading));
-  if (completion.prompts.size() > kPromptsMax) {
+  if (completion.prompts.size() > ReplyFields::kPromptsMax) {
     co_return Fail(Code::kInvalidArgument, name, ": ", completion.prompts.size(),
-                   " prompts, at most ", kPromptsMax);
+                   " prompts, at most ", ReplyFields::kPromptsMax);
   }
   for (const std::vector<TokenId>& tokens : completion.prompts) {
     if (tokens.empty()) co_return Fail(Code::kInvalidArgument, name, ": empty");
   }
+  if (!is_fork) co_return Status();
+  KVD_CO_TRY(ForkSource source, FindForkSource(gateway, tenant.name(), fork_from));
+  KVD_CO_TRY(completion.request.fork,
+             co_await OpenForkContext(tenant, std::move(source), completion.request));
   co_return Status();
 }
 
 std::optional<TooLong> FindTooLongPrompt(Tenant& tenant, const CompletionRequest& completion) {
+  const auto& fork = completion.request.fork;
+  const std::size_t before = fork ? fork->tokens().size() : 0;
   for (const std::vector<TokenId>& prompt : completion.prompts) {
-    if (auto too_long = FindTooLong(tenant.model(), prompt.size())) return too_long;
+    if (auto too_long = FindTooLong(tenant.model(), before + prompt.size())) return too_long;
   }
   return std::nullopt;
 }
@@ -119,7 +126,8 @@ std::vector<AnswerGroup<Answer>::Start> StartsOf(Tenant& tenant,
   std::vector<AnswerGroup<Answer>::Start> starts;
   for (const std::vector<TokenId>& prompt : completion.prompts) {
     AnswerRequest request = completion.request;
-    request.prompt = prompt;
+    if (request.fork) request.prompt = request.fork->tokens();
+    request.prompt.insert(request.prompt.end(), prompt.begin(), prompt.end());
     request.number = completion.reply.count * static_cast<std::uint32_t>(starts.size());
     starts.emplace_back([&tenant, request = std::move(request), count = completion.reply.count] {
       return StartAnswers(tenant, request, count);
@@ -138,6 +146,9 @@ Await<Status> SendLlamaCompletion(Tenant& tenant, CompletionRequest completion,
   AnswerGroup<Answer> group(tenant.loop(), StartsOf(tenant, completion), completion.reply.count,
                             completion.request.journal);
   LlamaForm form(tenant.model(), completion.reply, session, group.size());
+  if (const auto& fork = completion.request.fork; fork) {
+    group.AlsoCancel([fork] { fork->Cancel(); });
+  }
   form.OnEndEarly([&group](std::size_t index) { group.EndEarly(index); });
   if (WantsPrompt(completion.reply)) {
     KVD_CO_CHECK_OK(co_await SetPromptTexts(tenant, *session, completion, form));

@@ -1,7 +1,7 @@
 // The routes of llama-server's own completions: POST /completion and /completions.
 //
-// Beyond llama-server: "fork_from" names a snapshot, and "prompts" are suffixes of its text, each
-// of which gets an answer. The snapshot's tokens are not computed again.
+// Beyond llama-server: "fork_from" names a context (api/fork_source.h), and "prompts" are suffixes
+// of its text, each of which gets an answer. The context is computed at most once.
 #pragma once
 
 #include <optional>
@@ -25,15 +25,17 @@ void AddLlamaCompletionRoutes(Gateway& gateway, Router& router);
 struct CompletionRequest {
   AnswerRequest request;  // of each prompt, without the prompt
   ReplyFields reply;
-  std::vector<std::vector<TokenId>> prompts;
+  std::vector<std::vector<TokenId>> prompts;  // with fork_from: what follows its context
 };
 
 // Reads everything but the prompts of a completion. Errors: kInvalidArgument, with the field's
 // name; those of the session.
 Await<Result<CompletionRequest>> ReadCompletion(Tenant& tenant, const Value& body,
                                                 Responder& responder);
-// Reads the prompts: "prompt", or "fork_from" and "prompts". Errors: as above.
-Await<Status> ReadPrompts(Tenant& tenant, const Value& body, CompletionRequest& completion);
+// Reads the prompts: "prompt", or "fork_from" and "prompts". Errors: as above, and those of
+// FindForkSource.
+Await<Status> ReadPrompts(Gateway& gateway, Tenant& tenant, const Value& body,
+                          CompletionRequest& completion);
 
 // The answers to the prompts, each started by itself.
 std::vector<AnswerGroup<Answer>::Start> StartsOf(Tenant& tenant,

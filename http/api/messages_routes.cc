@@ -120,6 +120,7 @@ Await<void> Messages(Gateway& gateway, const Request& request, Responder& respon
   Tenant& tenant = *question->tenant;
   const bool is_stream = question->call.reply.is_stream;
   question->call.request.journal = JournalOf(responder);
+  question->call.request.conversation = ConversationOf(responder);
   auto plan =
       co_await PlanChat(tenant, std::move(question->call.input), std::move(question->call.request));
   if (!plan) {

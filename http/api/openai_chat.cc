@@ -1,6 +1,6 @@
 #include "http/api/openai_chat.h"
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,7 +14,9 @@
 #include "http/api/answer_route.h"
 #include "http/api/answer_stream.h"
 #include "http/api/chat_body.h"
+#include "http/api/chat_fork.h"
 #include "http/api/error_of.h"
+#include "http/api/fields.h"
 #include "http/api/json_text.h"
 #include "http/api/openai_chat_form.h"
 #include "http/api/token_pieces.h"
@@ -22,38 +24,51 @@
 namespace kvd::http {
 namespace {
 
-std::vector<AnswerGroup<ChatAnswer>::Start> StartsOf(Tenant& tenant,
-                                                     std::shared_ptr<const ChatPlan> plan,
-                                                     std::uint32_t count) {
+std::vector<AnswerGroup<ChatAnswer>::Start> StartsOf(Tenant& tenant, const ForkedChats& chats) {
   std::vector<AnswerGroup<ChatAnswer>::Start> starts;
-  // The group keeps the function, and with it the plan, until the answers are started.
-  starts.emplace_back(
-      [&tenant, plan = std::move(plan), count] { return ChatAnswer::Start(tenant, *plan, count); });
+  for (const auto& plan : chats.plans) {
+    // The group keeps the function, and with it the plan, until the answers are started.
+    starts.emplace_back([&tenant, plan, count = chats.call.reply.count] {
+      return ChatAnswer::Start(tenant, *plan, count);
+    });
+  }
   return starts;
+}
+
+// A chat without fork_from is one plan without a context.
+Await<Result<ForkedChats>> Plan(RouteCall call, Tenant& tenant, const Value& body) {
+  if (Fields(body).Has("fork_from")) co_return co_await PlanForkedChats(call, tenant, body);
+  ForkedChats chat;
+  KVD_CO_TRY(chat.call, co_await ReadChatCall(tenant, body, call.request));
+  chat.call.request.journal = JournalOf(call.responder);
+  chat.call.request.conversation = ConversationOf(call.responder);
+  KVD_CO_TRY(ChatPlan plan,
+             co_await PlanChat(tenant, std::move(chat.call.input), chat.call.request));
+  chat.plans.push_back(std::make_shared<const ChatPlan>(std::move(plan)));
+  co_return chat;
 }
 
 Await<Status> Complete(RouteCall call) {
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
   KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
-  KVD_CO_TRY(ChatCall chat, co_await ReadChatCall(*tenant, body, call.request));
-  chat.request.journal = JournalOf(call.responder);
-  KVD_CO_TRY(ChatPlan planned,
-             co_await PlanChat(*tenant, std::move(chat.input), std::move(chat.request)));
-  const auto plan = std::make_shared<const ChatPlan>(std::move(planned));
-  if (const auto too_long = FindTooLong(tenant->model(), plan->request.prompt.size())) {
-    co_await call.responder.Send(TooLongReply(*too_long));
-    co_return Status();
-  }
+  KVD_CO_TRY(const ForkedChats chats, co_await Plan(call, *tenant, body));
   KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant->session());
-  std::string prompt;
-  if (chat.reply.is_verbose) {
-    const std::span<const TokenId> tokens(plan->request.prompt);
-    KVD_CO_TRY(prompt, co_await JoinedPieces(*session, tokens));
+  const ReplyFields& reply = chats.call.reply;
+  std::vector<std::string> prompts(chats.plans.size());
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const std::span<const TokenId> tokens(chats.plans[i]->request.prompt);
+    if (const auto too_long = FindTooLong(tenant->model(), tokens.size())) {
+      co_await call.responder.Send(TooLongReply(*too_long));
+      co_return Status();
+    }
+    if (!reply.is_verbose) continue;
+    KVD_CO_TRY(prompts[i], co_await JoinedPieces(*session, tokens));
   }
-  AnswerGroup<ChatAnswer> group(tenant->loop(), StartsOf(*tenant, plan, chat.reply.count),
-                                chat.reply.count, plan->request.journal);
-  OpenAiChatForm form(tenant->model(), chat.reply, call.request, session, std::move(prompt));
-  co_await SendAnswers(group, form, chat.reply, call.responder);
+  AnswerGroup<ChatAnswer> group(tenant->loop(), StartsOf(*tenant, chats), reply.count,
+                                chats.call.request.journal);
+  if (const auto& fork = chats.fork; fork) group.AlsoCancel([fork] { fork->Cancel(); });
+  OpenAiChatForm form(tenant->model(), reply, call.request, session, std::move(prompts));
+  co_await SendAnswers(group, form, reply, call.responder);
   co_return Status();
 }
 

@@ -75,13 +75,13 @@ Value ChatMessageOf(const ParsedAnswer& parsed) {
 
 OpenAiChatForm::OpenAiChatForm(const Model& model, const ReplyFields& fields,
                                const Request& request, std::shared_ptr<DaemonSession> session,
-                               std::string prompt)
+                               std::vector<std::string> prompts)
     : model_(model),
       fields_(fields),
       reply_(model, request),
-      prompt_(std::move(prompt)),
+      prompts_(std::move(prompts)),
       probs_(std::move(session), fields.has_sampled_probs),
-      choices_(fields.count) {}
+      choices_(prompts_.size() * fields.count) {}
 
 Object OpenAiChatForm::Chunk(std::size_t index, Value delta, const char* finish_reason,
                              std::vector<Value> probs) const {
@@ -162,7 +162,7 @@ Await<Result<std::string>> OpenAiChatForm::Take(std::size_t index, const ChatAns
 
 Value OpenAiChatForm::Verbose(std::size_t index, const ChatAnswer& answer) const {
   LlamaAnswer shown{.index = index,
-                    .prompt = prompt_,
+                    .prompt = prompts_[index / fields_.count],
                     .content = answer.text(),
                     .tokens = answer.tokens(),
                     .probs = {}};
@@ -176,7 +176,7 @@ void OpenAiChatForm::SetNumbers(Object& reply) const {
 Await<Result<std::string>> OpenAiChatForm::End(std::size_t index, const ChatAnswer& answer) {
   Choice& own = choices_[index];
   const AnswerEnd& end = answer.end();
-  usage_.Add(end, ended_ != 0);
+  usage_.Add(end, index % fields_.count != 0);
   if (ended_ == 0) {
     timings_ = TimingsOf(end);
     cache_ = CacheOf(end.cache);

@@ -26,9 +26,9 @@ Value ChatMessageOf(const ParsedAnswer& parsed);
 
 class OpenAiChatForm {
  public:
-  // `model` and `fields` outlive the form. `prompt`: the text of the prompt, for __verbose.
+  // `model` and `fields` outlive the form. `prompts`: one text for each prompt, for __verbose.
   OpenAiChatForm(const Model& model, const ReplyFields& fields, const Request& request,
-                 std::shared_ptr<DaemonSession> session, std::string prompt);
+                 std::shared_ptr<DaemonSession> session, std::vector<std::string> prompts);
 
   // See api/answer_stream.h.
   Await<Result<std::string>> Take(std::size_t index, const ChatAnswer& answer, ChatPiece piece);
@@ -56,7 +56,7 @@ class OpenAiChatForm {
   const Model& model_;
   const ReplyFields& fields_;
   const OpenAiReply reply_;
-  const std::string prompt_;
+  const std::vector<std::string> prompts_;
   TokenProbs probs_;
   std::vector<Choice> choices_;
   // Of the answers that have ended.

@@ -40,7 +40,7 @@ Await<Status> Complete(RouteCall call) {
   KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
   KVD_CO_TRY(CompletionRequest completion, co_await ReadCompletion(*tenant, body, call.responder));
   KVD_CO_TRY(const bool has_echo, Fields(body).Bool("echo", false));
-  KVD_CO_CHECK_OK(co_await ReadPrompts(*tenant, body, completion));
+  KVD_CO_CHECK_OK(co_await ReadPrompts(call.gateway, *tenant, body, completion));
   KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant->session());
   if (const auto too_long = FindTooLongPrompt(*tenant, completion)) {
     co_await call.responder.Send(TooLongReply(*too_long));
@@ -51,6 +51,9 @@ Await<Status> Complete(RouteCall call) {
   if (has_echo) KVD_CO_CHECK_OK(co_await SetEchoes(*tenant, *session, completion, form));
   AnswerGroup<Answer> group(tenant->loop(), StartsOf(*tenant, completion), completion.reply.count,
                             completion.request.journal);
+  if (const auto& fork = completion.request.fork; fork) {
+    group.AlsoCancel([fork] { fork->Cancel(); });
+  }
   co_await SendAnswers(group, form, completion.reply, call.responder);
   co_return Status();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@ namespace kvd::http {
 
 struct ReplyFields {
   static constexpr std::uint32_t kCountMax = 64;
+  static constexpr std::size_t kPromptsMax = 1024;  // of one request
 
   bool is_stream = false;
   bool has_usage = false;          // stream_options.include_usage

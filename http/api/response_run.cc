@@ -1,6 +1,5 @@
 #include "http/api/response_run.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -10,18 +9,25 @@
 #include "http/api/error_of.h"
 #include "http/api/event_text.h"
 #include "http/api/fields.h"
+#include "http/api/response_snapshots.h"
 #include "http/api/responses_form.h"
 #include "text/json.h"
 
 namespace kvd::http {
 namespace {
 
-// The names of the snapshots of responses; a tenant has its own names.
-std::string SnapshotName(const std::string& response_id) { return response_id; }
-
 Value Items(std::vector<Value> first, const std::vector<Value>& second) {
   first.insert(first.end(), second.begin(), second.end());
   return Value::List(std::move(first));
+}
+
+Value TokensOf(const ChatAnswer& answer) {
+  std::vector<Value> tokens;
+  for (const std::vector<TokenId>* const list :
+       {&answer.answer().request().prompt, &answer.tokens()}) {
+    for (const TokenId token : *list) tokens.push_back(Value::Int(token));
+  }
+  return Value::List(std::move(tokens));
 }
 
 }  // namespace
@@ -75,13 +81,15 @@ Await<Status> ResponseRun::Read() {
   co_return Status();
 }
 
-Status ResponseRun::Store(const Value& response, std::vector<Value> output) const {
+Status ResponseRun::Store(const Value& response, const std::vector<Value>& output,
+                          const Value& tokens) const {
   std::vector<Value> items = earlier_;
   items.insert(items.end(), input_.begin(), input_.end());
   const Value all = Items(std::move(items), output);
-  const Value stored =
-      ObjectOf({{"response", response}, {"input", Value::List(input_)}, {"items", all}});
-  return store_.Put(request_.tenant, begin_.id, JsonText(stored));
+  Object stored;
+  stored.Set("response", response).Set("input", Value::List(input_)).Set("items", all);
+  if (!tokens.is_missing()) stored.Set("tokens", tokens);
+  return store_.Put(request_.tenant, begin_.id, JsonText(stored.Take()));
 }
 
 Status ResponseRun::StoreBegun(std::string_view status) const {
@@ -99,26 +107,14 @@ void ResponseRun::StoreFailed(const Error& error) const {
 Await<void> ResponseRun::Keep(const ChatAnswer& answer) {
   if (!is_stored_) co_return;
   const Value response = ResponseOf(begin_, answer);
-  (void)Store(response, response.dict().Find("output")->items());
-  // The snapshot is an advantage, not a promise: without it the next turn computes the cells.
-  const auto& session = answer.answer().session();
-  const std::string name = SnapshotName(begin_.id);
-  const SequenceLifetime life{.ttl_seconds = kResponseTtlSeconds};
-  (void)co_await session->Publish(answer.answer().sequence(), name, 0, life);
-  const auto listed = co_await session->Call(wire::SnapshotsArgs{});
-  if (!listed) co_return;
-  std::vector<std::pair<std::uint64_t, std::string>> own;  // by age
-  for (const wire::SnapshotEntry& entry : listed->entries) {
-    const std::string entry_name(entry.name, ::strnlen(entry.name, sizeof entry.name));
-    if (ResponseStore::IsId(entry_name)) own.emplace_back(entry.age_ms, entry_name);
-  }
-  if (own.size() <= kResponseSnapshotsMax) co_return;
-  const std::string oldest = std::ranges::max(own).second;
-  (void)co_await session->Unpublish(oldest);
+  (void)Store(response, response.dict().Find("output")->items(), TokensOf(answer));
+  co_await PublishResponse(*tenant_, answer.answer().session(), answer.answer().sequence(),
+                           begin_.id, gateway_.ResponseBytesOf(request_.tenant));
 }
 
 Await<std::unique_ptr<ChatAnswer>> ResponseRun::Start(Responder& responder) {
   call_.request.journal = JournalOf(responder);
+  call_.request.conversation = ConversationOf(responder);
   call_.request.wants_progress = call_.reply.has_progress;
   Reply reply;
   auto plan = co_await PlanChat(*tenant_, std::move(call_.input), std::move(call_.request));

@@ -1,9 +1,9 @@
 // ResponseRun: one request of POST /v1/responses.
 //
-// A response that is stored is a file with the response and the items of its conversation. While it
-// is made, the file has its status, so that a GET finds it. Its cells become a snapshot with a time
-// to live, named after the response, so that the next turn finds them; when the snapshot is gone,
-// the next turn computes them again from the items.
+// A response that is stored is a file with the response, the items of its conversation and its
+// tokens. While it is made, the file has its status, so that a GET finds it. Its cells become a
+// snapshot (api/response_snapshots.h), named after the response, so that the next turn finds them;
+// when the snapshot is gone, the next turn computes them again from the items.
 #pragma once
 
 #include <memory>
@@ -23,11 +23,6 @@
 #include "text/value.h"
 
 namespace kvd::http {
-
-// Seconds for which the cells of a stored response stay as a snapshot.
-inline constexpr std::uint32_t kResponseTtlSeconds = 3600;
-// Snapshots of one tenant's responses; the oldest one goes first.
-inline constexpr std::size_t kResponseSnapshotsMax = 32;
 
 // The id of the response that a request makes.
 std::string ResponseId(const Request& request);
@@ -59,7 +54,9 @@ class ResponseRun {
   Await<Status> Read();
   // Starts the answer. Errors become replies.
   Await<std::unique_ptr<ChatAnswer>> Start(Responder& responder);
-  Status Store(const Value& response, std::vector<Value> output) const;
+  // `tokens`: of the prompt and the answer; missing: there is no complete answer.
+  Status Store(const Value& response, const std::vector<Value>& output,
+               const Value& tokens = {}) const;
   // Stores the whole response and publishes its cells.
   Await<void> Keep(const ChatAnswer& answer);
   void StoreFailed(const Error& error) const;

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "http/api/anthropic_form.h"
 #include "text/json.h"
 
 namespace kvd::http {
@@ -82,6 +83,34 @@ TEST(ChatBodyTest, ReasoningIsSwitchedOffOrGivenAnEffort) {
             ReasoningFormat::kDeepseekLegacy);
   EXPECT_THAT(ErrorOf(R"("reasoning_format":"loud")"), StartsWith("reasoning_format: "));
   EXPECT_THAT(ErrorOf(R"("chat_template_kwargs":5)"), StartsWith("chat_template_kwargs: "));
+}
+
+TEST(ChatBodyTest, TheBudgetOfReasoningIsRead) {
+  EXPECT_EQ(Read("")->reasoning_budget, -1);
+  EXPECT_EQ(Read("")->budget_message, std::nullopt);
+  EXPECT_EQ(Read(R"("thinking_budget_tokens":7)")->reasoning_budget, 7);
+  EXPECT_EQ(Read(R"("thinking_budget_tokens":7,"reasoning_budget_tokens":8)")->reasoning_budget, 8);
+  EXPECT_EQ(Read(R"("reasoning_budget_message":"so")")->budget_message, "so");
+  EXPECT_THAT(ErrorOf(R"("thinking_budget_tokens":"a")"), StartsWith("thinking_budget_tokens: "));
+}
+
+TEST(ChatBodyTest, AnthropicsThinkingHasABudget) {
+  const auto chat_of = [](const std::string& thinking) {
+    return OpenAiFormOfMessages(
+        *ParseJson(R"({"messages":[{"role":"user","content":"Hi"}],"max_tokens":9,"thinking":)" +
+                   thinking + "}"));
+  };
+  const auto budget_of = [&](const std::string& thinking) {
+    const auto chat = chat_of(thinking);
+    const Value* const budget = chat ? chat->dict().Find("thinking_budget_tokens") : nullptr;
+    return budget == nullptr ? -1 : budget->integer();
+  };
+  EXPECT_EQ(budget_of(R"({"type":"enabled","budget_tokens":2048})"), 2048);
+  EXPECT_EQ(budget_of(R"({"type":"enabled"})"), 10'000);
+  EXPECT_EQ(budget_of(R"({"type":"adaptive"})"), -1);
+  EXPECT_EQ(budget_of(R"({"type":"disabled"})"), -1);
+  EXPECT_THAT(chat_of(R"({"type":"enabled","budget_tokens":"a"})").error().message,
+              StartsWith("thinking.budget_tokens: "));
 }
 
 TEST(ChatBodyTest, ToolsAreChosenByName) {

@@ -162,6 +162,122 @@ TEST_F(ChatRoutesTest, AResponseFormatHoldsBehindReasoning) {
   EXPECT_TRUE(content.empty() || content == "\"kite\"") << content;
 }
 
+TEST_F(ChatRoutesTest, ABudgetEndsTheReasoningAfterItsTokens) {
+  settings_.chat_template = kHermes;
+  Start();
+  const std::string thinking = R"("chat_template_kwargs":{"enable_thinking":true},"seed":5,)"
+                               R"("ignore_eos":true,)";
+  const auto reasoning_of = [](const Value& reply) {
+    return std::string(At(ChoiceOf(reply), "message.reasoning_content").view());
+  };
+  const std::string first = reasoning_of(Chat(thinking + R"("max_tokens":6)"));
+  EXPECT_NE(first, "");
+  const std::string budget = thinking + R"("max_tokens":30,"reasoning_budget_tokens":6)";
+  const std::string message = R"(,"reasoning_budget_message":" and so")";
+  const Value reply = Chat(budget + message);
+  EXPECT_EQ(reasoning_of(reply), first + " and so");
+  EXPECT_NE(At(ChoiceOf(reply), "message.content").view(), "");
+  EXPECT_EQ(At(ChoiceOf(reply), "finish_reason").view(), "length");
+  EXPECT_EQ(At(reply, "usage.completion_tokens").integer(), 30);
+  EXPECT_EQ(At(reply, "timings.predicted_n").integer(), 30);
+  // Without a message, and in a stream.
+  EXPECT_EQ(reasoning_of(Chat(budget)), first);
+  std::string streamed, content;
+  for (const Value& event : EventsOf(Ask(budget + message + R"(,"stream":true)").body)) {
+    const Value delta = At(ChoiceOf(event), "delta");
+    const Value* const part = delta.dict().Find("reasoning_content");
+    if (part != nullptr) streamed += part->view();
+    const Value* const text = delta.dict().Find("content");
+    if (text != nullptr && text->is_string()) content += text->view();
+  }
+  EXPECT_EQ(streamed, first + " and so");
+  EXPECT_EQ(content, At(ChoiceOf(reply), "message.content").view());
+  // A limit of the answer that ends within the forced text cuts it.
+  const Value cut = Chat(thinking + R"("max_tokens":7,"reasoning_budget_tokens":6)" + message);
+  EXPECT_EQ(At(cut, "usage.completion_tokens").integer(), 7);
+  EXPECT_THAT(reasoning_of(cut), StartsWith(first));
+  EXPECT_EQ(At(ChoiceOf(cut), "message.content").view(), "");
+}
+
+TEST_F(ChatRoutesTest, TheCommandLinesBudgetHoldsForEveryAnswerThatNamesNone) {
+  settings_.chat_template = kHermes;
+  settings_.reasoning_budget = 3;
+  settings_.budget_message = " and so";
+  Start();
+  const Value reply = Chat(R"("max_tokens":30,"n":2,"ignore_eos":true)");
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_THAT(At(ChoiceOf(reply, i), "message.reasoning_content").view(),
+                ::testing::EndsWith(" and so"));
+  }
+  const Value none = Chat(R"("max_tokens":8,"ignore_eos":true,"thinking_budget_tokens":0)");
+  EXPECT_EQ(At(ChoiceOf(none), "message").dict().Find("reasoning_content"), nullptr);
+  EXPECT_NE(At(ChoiceOf(none), "message.content").view(), "");
+  EXPECT_THAT(ErrorOf(Ask(R"("reasoning_budget_tokens":-2)")),
+              StartsWith("400 reasoning_budget_tokens: "));
+  EXPECT_THAT(ErrorOf(Ask(R"("reasoning_budget_message":5)")),
+              StartsWith("400 reasoning_budget_message: "));
+}
+
+TEST_F(ChatRoutesTest, ABudgetCountsReasoningThatTheAnswerBegins) {
+  settings_.chat_template = kHermes;
+  Start();
+  // The grammar lets the answer reason as long as it wants.
+  const Value reply = Chat(R"("chat_template_kwargs":{"enable_thinking":false},"max_tokens":60,)"
+                           R"("reasoning_budget_tokens":4,)"
+                           R"("grammar":"root ::= \"<think>\" [a-z ]+ \"</think>\" \"kite\"")");
+  EXPECT_EQ(At(ChoiceOf(reply), "message.content").view(), "kite");
+  EXPECT_NE(At(ChoiceOf(reply), "message.reasoning_content").view(), "");
+  EXPECT_EQ(At(ChoiceOf(reply), "finish_reason").view(), "stop");
+}
+
+TEST_F(ChatRoutesTest, ASchemaHoldsBehindReasoningThatABudgetHasEnded) {
+  settings_.chat_template = kHermes;
+  Start();
+  const Value reply = Chat(R"("response_format":{"type":"json_schema","json_schema":)"
+                           R"({"schema":{"const":"kite"}}},"max_tokens":60,)"
+                           R"("reasoning_budget_tokens":4)");
+  EXPECT_EQ(At(ChoiceOf(reply), "message.content").view(), "\"kite\"");
+  EXPECT_EQ(At(ChoiceOf(reply), "finish_reason").view(), "stop");
+}
+
+TEST_F(ChatRoutesTest, TheCommandLinesGrammarHoldsAnswersWithoutToolsOrAGrammarOfTheirOwn) {
+  settings_.defaults.grammar = R"(root ::= "kite" | "drum")";
+  settings_.chat_template = kHermes;
+  Start();
+  const std::string plain = R"("chat_template_kwargs":{"enable_thinking":false},"max_tokens":60)";
+  const auto content_of = [this](const std::string& members) {
+    return std::string(At(ChoiceOf(Chat(members)), "message.content").view());
+  };
+  EXPECT_THAT(content_of(plain), ::testing::AnyOf("kite", "drum"));
+  EXPECT_EQ(content_of(plain + R"(,"grammar":"root ::= \"own\"")"), "own");
+  EXPECT_EQ(content_of(plain + R"(,"response_format":{"type":"json_schema","json_schema":)"
+                               R"({"schema":{"const":1}}})"),
+            "1");
+  const Value call = Chat(plain + "," + kTools + R"(,"tool_choice":"required")");
+  EXPECT_EQ(At(ChoiceOf(call), "finish_reason").view(), "tool_calls");
+}
+
+TEST_F(ChatRoutesTest, TheCommandLinesSchemaHoldsAnswersWithoutOneOfTheirOwn) {
+  settings_.defaults.json_schema = *ParseJson(R"({"const":"kite"})");
+  Start();
+  EXPECT_EQ(At(ChoiceOf(Chat(R"("max_tokens":60)")), "message.content").view(), "\"kite\"");
+  const Value own = Chat(R"("max_tokens":60,"json_schema":{"const":7})");
+  EXPECT_EQ(At(ChoiceOf(own), "message.content").view(), "7");
+}
+
+TEST_F(ChatRoutesTest, WithoutJinjaThereAreNoTools) {
+  settings_.uses_jinja = false;
+  Start();
+  EXPECT_THAT(ErrorOf(Ask(kTools)), StartsWith("400 tools: not with --no-jinja"));
+  EXPECT_EQ(Ask(R"("max_tokens":1,"tools":[])").status, 200);
+}
+
+TEST_F(ChatRoutesTest, AnEmbedderThatCanAnswerAnswers) {
+  settings_.is_embedder = true;
+  Start();
+  EXPECT_EQ(Ask(R"("max_tokens":1)").status, 200);
+}
+
 TEST_F(ChatRoutesTest, LogprobsHaveTheTextOfTheAnswer) {
   Start();
   const Value reply = Chat(R"("max_tokens":5,"temperature":0,"logprobs":true,"top_logprobs":3)");

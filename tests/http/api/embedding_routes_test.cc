@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "http/api/llama_completion.h"
 #include "http/api/rerank_routes.h"
 #include "tests/http/api/support/route_fixture.h"
 #include "tests/support/tiny_model.h"
@@ -36,6 +37,7 @@ class EmbeddingRoutesTest : public test::RouteTest {
   void SetUp() override {
     AddEmbeddingRoutes(gateway_, router_);
     AddRerankRoutes(gateway_, router_);
+    AddLlamaCompletionRoutes(gateway_, router_);
     settings_.is_embedder = true;
     settings_.pooling = "mean";
   }
@@ -101,6 +103,25 @@ TEST_F(EmbeddingRoutesTest, OwnFormNormsAndDimensions) {
   const Value base64 =
       At(Data(R"({"input":[5,6,7],"encoding_format":"base64"})").items()[0], "embedding");
   EXPECT_EQ(base64.view().size(), static_cast<std::size_t>((width * 4 + 2) / 3 * 4));
+}
+
+TEST_F(EmbeddingRoutesTest, TheCommandLinesNormHoldsForRequestsThatNameNone) {
+  settings_.embedding_norm = 1;
+  Start(EncoderPath());
+  const auto row_of = [this](const std::string& rest) {
+    const Value reply = ValueOf(Post("/embeddings", R"({"input":[5,6,7])" + rest + "}"));
+    return At(reply.items()[0], "embedding").items()[0];
+  };
+  double sum = 0;
+  const Value row = row_of("");
+  for (const Value& value : row.items()) sum += std::abs(value.number());
+  EXPECT_NEAR(sum, 1, 1e-5);
+  EXPECT_NEAR(Length(row_of(R"(,"embd_normalize":2)")), 1, 1e-5);
+}
+
+TEST_F(EmbeddingRoutesTest, AnEncoderMakesNoCompletions) {
+  Start(EncoderPath());
+  EXPECT_THAT(ErrorOf(Post("/completion", R"({"prompt":"a","n_predict":1})")), StartsWith("501 "));
 }
 
 TEST_F(EmbeddingRoutesTest, WithoutPoolingEachTokenHasARow) {

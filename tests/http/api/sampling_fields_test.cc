@@ -58,6 +58,20 @@ TEST(SamplingFieldsTest, AnEmptyBodyHasTheDefaults) {
   EXPECT_FALSE(read.request.slot.has_value());
 }
 
+TEST(SamplingFieldsTest, TheCommandLinesPingIntervalHoldsForRequestsThatNameNone) {
+  Settings settings;
+  settings.ping_interval = std::chrono::seconds(7);
+  const auto seconds_of = [&](std::string_view json) {
+    const Value body = Body(json);
+    return ReadReplyFields(Fields(body), settings)->ping_time.count();
+  };
+  EXPECT_EQ(seconds_of("{}"), 7);
+  EXPECT_EQ(seconds_of(R"({"sse_ping_interval":3})"), 3);
+  EXPECT_EQ(seconds_of(R"({"sse_ping_interval":-1})"), 0);
+  settings.ping_interval = std::chrono::seconds(-1);
+  EXPECT_EQ(seconds_of("{}"), 0);
+}
+
 TEST(SamplingFieldsTest, EveryNumberIsRead) {
   const Read read = ReadOf(R"({"temperature":0.5,"dynatemp_range":0.25,"dynatemp_exponent":2,
       "top_k":7,"top_p":0.5,"min_p":0.25,"typical_p":0.75,"top_n_sigma":1.5,

@@ -31,12 +31,16 @@ using testing::HasSubstr;
 
 constexpr char kChat[] = "/v1/chat/completions";
 
-// Eight requests of all forms, with grammars, calls, log-probabilities, stop texts and timings.
+// Eight requests of all forms, with grammars, calls, log-probabilities, stop texts, timings and a
+// budget of reasoning.
 std::vector<StreamQuestion> Questions() {
   return {
       {"chat", Kind::kConversation, kChat,
        R"({"messages":[{"role":"user","content":"A long story about a kite"}],"stream":true,
-           "max_tokens":160,"ignore_eos":true,"seed":5})"},
+           "max_tokens":160,"ignore_eos":true,"seed":5,"reasoning_budget_tokens":70,
+           "reasoning_budget_message":" and so","chat_template":"{%- for m in messages %})"
+       R"({{- m.content }}{% endfor %}{%- if add_generation_prompt %}<think>{% endif %})"
+       R"({#- </think> #}"})"},
       {"schema", Kind::kConversation, kChat,
        R"({"messages":[{"role":"user","content":"Some numbers"}],"stream":true,"max_tokens":160,
            "seed":6,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":
