@@ -181,8 +181,8 @@ TEST_F(ForkTest, ChatsOfAResponseComputeTheContextOnce) {
   }
   const std::int64_t prompt = At(forked, "usage.prompt_tokens").integer();
   const std::int64_t cached = At(forked, "usage.prompt_tokens_details.cached_tokens").integer();
-  // The template writes the suffixes without the tag that ends the turn before.
-  EXPECT_EQ(Computed() - before, tokens_ + SuffixTokens());
+  // The first token of the template is common to both suffixes, too.
+  EXPECT_EQ(Computed() - before, tokens_ + SuffixTokens() - 1);
   EXPECT_EQ(prompt - cached, Computed() - before);
 }
 
@@ -190,9 +190,10 @@ TEST_F(ForkTest, TheStreamsOfAForkAreMixedByIndex) {
   Start();
   const std::string id = Respond();
   const ReceivedReply stream = gateway_->Post(
-      kChats, "{\"fork_from\":\"" + id +
-                  R"(","stream":true,"prompts":["What color is the drum?","Where is the drum?",)"
-                  R"("Who keeps the drum?"]})");
+      kChats,
+      "{\"fork_from\":\"" + id +
+          R"(","stream":true,"ignore_eos":true,"max_tokens":80,"prompts":["What color is the drum?","Where is the drum?",)"
+          R"("Who keeps the drum?"]})");
   EXPECT_EQ(stream.status, 200);
   EXPECT_THAT(stream.body, ::testing::EndsWith("data: [DONE]\n\n"));
   std::string order;
