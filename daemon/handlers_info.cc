@@ -109,6 +109,11 @@ Result<Outcome> Service::Do(const Call<wire::InfoArgs>&) {
         std::ranges::copy(prefixes.tokens_reused, info.prefix_tokens_reused);
         info.prefix_evictions = prefixes.evictions;
         info.prefix_tokens_evicted = prefixes.tokens_evicted;
+        if (surroundings_.weights != nullptr) {
+          const WeightThread::Progress weights = surroundings_.weights->progress();
+          info.weight_bytes_read = weights.bytes_read;
+          info.weight_bytes_to_read = weights.bytes_to_read;
+        }
         info.uptime_ms = uptime_ms;
         info.sessions = sessions;
         return MakeReply(wire::OneReply<wire::InfoReply>{info});

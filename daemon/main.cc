@@ -34,6 +34,7 @@
 #include "daemon/state_directory.h"
 #include "daemon/thread_workers.h"
 #include "daemon/weight_reading.h"
+#include "daemon/weight_thread.h"
 #include "engine/engine.h"
 #include "engine/engine_parts.h"
 #include "engine/memory/memory_home.h"
@@ -99,8 +100,8 @@ constexpr id_t kThisThread = 0;
 // PreferThisThread has no effect.
 void PreferThisThread() { (void)::setpriority(PRIO_PROCESS, kThisThread, -5); }
 
-// Lowers the priority of the calling thread. The threads that read weights ahead and write the
-// prompt cache call StandBack, so that these threads do not delay requests.
+// Lowers the priority of the calling thread. The thread that writes the prompt cache calls
+// StandBack, so that it does not delay requests.
 void StandBack() { (void)::setpriority(PRIO_PROCESS, kThisThread, 5); }
 
 // Watches the cache directory for entries that other daemons add and remove. Returns null if the
@@ -312,6 +313,16 @@ Status Serve(const DaemonOptions& options, int signals) {
   EngineOptions engine_options = options.engine;
   engine_options.state_directory = state.descriptor();
   engine_options.state_outlives_boot = !state.on_tmpfs();
+  WeightThread weights;
+  if (!options.locks_weights) {
+    // The second processor reads while this thread makes the vocabulary and the memory.
+    engine_options.on_weights = [&options, &weights](const WeightReader& reader) {
+      if (ChooseReading(options.prefetch, false, reader.byte_count(), FreeMemoryBytes()) ==
+          WeightReading::kInBackground) {
+        weights.Start(reader, WeightThread::Priority::kLow);
+      }
+    };
+  }
   KVD_TRY(const auto engine, Engine::Create(engine_options));
   if (!state.on_tmpfs()) {
     Log(LogLevel::kWarning, "state_not_in_memory",
@@ -376,7 +387,8 @@ Status Serve(const DaemonOptions& options, int signals) {
        .saved_states = saved_states.get(),
        .prompt_cache = prompt_cache.get(),
        .grammars = &grammars,
-       .tuning = &tuning},
+       .tuning = &tuning,
+       .weights = &weights},
       {.hello_deadline = std::chrono::milliseconds(options.hello_timeout_ms),
        .reconnect_wait = std::chrono::milliseconds(options.reconnect_wait_ms),
        .restart_wait = std::chrono::seconds(options.restart_wait_s),
@@ -420,26 +432,19 @@ Status Serve(const DaemonOptions& options, int signals) {
   if (vocabulary.kind() != Vocabulary::Kind::kNone && vocabulary.chat_templates().empty()) {
     Log(LogLevel::kInfo, "no_chat_template", Quoted("clients format chats as ChatML"));
   }
-  const WeightReading reading = PrepareWeights(options, *engine, lock_limit);
+  const WeightReading reading = weights.has_started()
+                                    ? WeightReading::kInBackground
+                                    : PrepareWeights(options, *engine, lock_limit);
   FlushLog(kFlushAtStart);
-  std::jthread weights;
   if (reading == WeightReading::kBeforeServing) {
     ++left_before_serving;
-    weights = std::jthread([&](const std::stop_token& stop) {
-      engine->BringInWeights(stop);
-      if (!stop.stop_requested()) loop.Post(one_is_done);
-    });
+    weights.Start(engine->weight_reader(), WeightThread::Priority::kNormal,
+                  [&] { loop.Post(one_is_done); });
   }
   start_when_ready();
-  if (reading == WeightReading::kInBackground) {
-    weights = std::jthread([&engine](const std::stop_token& stop) {
-      StandBack();
-      engine->BringInWeights(stop);
-    });
-  }
   PreferThisThread();
   loop.Run();
-  weights = {};  // no longer reads, and no longer starts the server
+  weights.Stop();  // no longer reads, and no longer starts the server
 
   // First, the daemon refuses new clients. Then running requests end with kCancelled, and their
   // clients still receive this answer; requests of clients with kHelloReturns get no answer,

@@ -50,7 +50,8 @@ Server::Server(const Parts& parts, const ServerOptions& options)
            .saved_states = parts.saved_states,
            .prompt_cache = parts.prompt_cache,
            .grammars = parts.grammars,
-           .tuning = parts.tuning},
+           .tuning = parts.tuning,
+           .weights = parts.weights},
           options.prefixes),
       waiting_(parts.loop,
                [this](const StoredSession& session) {

@@ -21,6 +21,7 @@
 #include "daemon/service.h"
 #include "daemon/shares.h"
 #include "daemon/waiting_sessions.h"
+#include "daemon/weight_thread.h"
 #include "daemon/workers.h"
 #include "engine/engine.h"
 
@@ -48,8 +49,9 @@ class Server {
     SavedStates* saved_states = nullptr;  // the files of saved states; null: states cannot be saved
     // The prompt cache on disk; null: the daemon has no prompt cache.
     PromptCache* prompt_cache = nullptr;
-    GrammarWorker* grammars = nullptr;   // null: generations cannot have grammars
-    const IdleTuning* tuning = nullptr;  // null: no choices are measured
+    GrammarWorker* grammars = nullptr;      // null: generations cannot have grammars
+    const IdleTuning* tuning = nullptr;     // null: no choices are measured
+    const WeightThread* weights = nullptr;  // null: the weights are read when they are first used
   };
 
   Server(const Parts& parts, const ServerOptions& options);

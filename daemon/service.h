@@ -33,6 +33,7 @@
 #include "daemon/shares.h"
 #include "daemon/state_upload.h"
 #include "daemon/verb_call.h"
+#include "daemon/weight_thread.h"
 #include "engine/engine.h"
 #include "shm/payload_codec.h"
 #include "shm/verb_table.h"
@@ -60,8 +61,9 @@ class Service {
     SavedStates* saved_states = nullptr;  // the files of saved states; null: states cannot be saved
     // The prompt cache on disk; null: the daemon has no prompt cache.
     PromptCache* prompt_cache = nullptr;
-    GrammarWorker* grammars = nullptr;   // null: generations cannot have grammars
-    const IdleTuning* tuning = nullptr;  // null: no choices are measured
+    GrammarWorker* grammars = nullptr;      // null: generations cannot have grammars
+    const IdleTuning* tuning = nullptr;     // null: no choices are measured
+    const WeightThread* weights = nullptr;  // null: the weights are read when they are first used
   };
 
   // All arguments that are references or pointers refer to objects that outlive the service.

@@ -71,7 +71,7 @@ class EngineImpl final : public Engine {
   const ModelRopes& ropes() const override { return decoder_.ropes(); }
   const MemoryStart& memory_start() const override { return memory_start_; }
   std::uint64_t weight_bytes() const override { return model_->weight_bytes; }
-  void BringInWeights(const std::stop_token& stop) const override { model_->file.BringIn(stop); }
+  WeightReader weight_reader() const override { return model_->file.weight_reader(); }
   Status LockWeights() const override { return model_->file.Lock(); }
   std::uint64_t cell_bytes() const override { return cells_.cell_bytes(); }
   std::uint64_t state_bytes() const override { return StateFloats(model_->config) * sizeof(float); }

@@ -7,16 +7,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
 
 #include "base/error.h"
 #include "base/ids.h"
 #include "engine/memory/memory.h"
 #include "engine/model/numeric_form.h"
+#include "engine/model/weight_reader.h"
 #include "engine/work/defragmentation.h"
 #include "engine/work/engine_work.h"
 #include "kernels/kernel_table.h"
@@ -67,6 +68,9 @@ struct EngineOptions {
   // True: state_directory survives a reboot; files from before the last boot are not used.
   bool state_outlives_boot = false;
   bool verify_pool = false;  // at the start, check the K, V and states found in state_directory
+  // Called when the model's files are validated, before the vocabulary and the memory are made, so
+  // that another thread can read the weights meanwhile. May be empty.
+  std::function<void(const WeightReader& weights)> on_weights{};
 };
 
 // The tokens of one sequence in a step.
@@ -115,8 +119,8 @@ class Engine {
   virtual const ModelRopes& ropes() const = 0;
   virtual const MemoryStart& memory_start() const = 0;
   virtual std::uint64_t weight_bytes() const = 0;
-  // Loads the mapped weights into memory until `stop` is requested (GgufFile::BringIn). Any thread.
-  virtual void BringInWeights(const std::stop_token& stop) const = 0;
+  // A reader of the mapped weights. Any thread.
+  virtual WeightReader weight_reader() const = 0;
   // Keeps weights in memory that are there already or are loaded later (GgufFile::Lock). Any
   // thread.
   virtual Status LockWeights() const = 0;

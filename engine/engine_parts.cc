@@ -82,7 +82,8 @@ Status CheckCellTypes(const EngineOptions& options, const ModelConfig& config) {
              : CheckCellType("cache-type-v", options.v_type, has_heads ? config.head_dim_v : 0);
 }
 
-Result<std::unique_ptr<LoadedModel>> LoadModel(const std::string& path) {
+Result<std::unique_ptr<LoadedModel>> LoadModel(const EngineOptions& options) {
+  const std::string& path = options.model_path;
   KVD_TRY(GgufFile file,
           path.empty() ? GgufFile::FromStaticBytes(BundledModel()) : OpenModelFile(path));
   // Until the engine computes, a few bytes of every tensor are read. Read-ahead would read most of
@@ -90,6 +91,7 @@ Result<std::unique_ptr<LoadedModel>> LoadModel(const std::string& path) {
   file.Advise(GgufFile::Access::kRandom);
   KVD_TRY(ModelConfig config, ReadModelConfig(file));
   KVD_TRY(ModelWeights weights, BindWeights(file, config));
+  if (options.on_weights) options.on_weights(file.weight_reader());
   KVD_TRY(VocabularyData vocabulary_data, ReadVocabulary(file));
   if (vocabulary_data.tokens.empty()) vocabulary_data.vocab_size = config.vocab_size;
   KVD_TRY(std::unique_ptr<Vocabulary> vocabulary, Vocabulary::Create(std::move(vocabulary_data)));
@@ -242,7 +244,7 @@ void ChooseCells(EngineOptions& options, const ModelConfig& config) {
 
 Result<ModelDescription> DescribeModel(const EngineOptions& wanted) {
   EngineOptions options = wanted;
-  KVD_TRY(const std::unique_ptr<LoadedModel> model, LoadModel(options.model_path));
+  KVD_TRY(const std::unique_ptr<LoadedModel> model, LoadModel(options));
   KVD_CHECK_OK(CheckCellTypes(options, model->config));
   ChooseCells(options, model->config);
   const MemoryOptions memory = MemoryOptionsOf(options, model->config);
@@ -259,7 +261,7 @@ Result<EngineParts> BuildEngineParts(const EngineOptions& wanted) {
   EngineOptions options = wanted;
   KVD_TRY(const kernels::KernelTable* kernels, ChooseKernels(options.kernel_table));
   options.kernel_table = kernels->name;
-  KVD_TRY(std::unique_ptr<LoadedModel> model, LoadModel(options.model_path));
+  KVD_TRY(std::unique_ptr<LoadedModel> model, LoadModel(options));
   KVD_CHECK_OK(CheckCellTypes(options, model->config));
   if (options.threads == 0)
     options.threads = std::max(1u, std::min(kThreadsMax, std::thread::hardware_concurrency()));

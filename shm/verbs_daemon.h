@@ -146,8 +146,12 @@ struct InfoReply {
   // Pages that the daemon's threads have waited for while they were read from disk; at most
   // UINT32_MAX.
   std::uint32_t major_faults;
+  // How many bytes of the model's files the daemon's thread for weights has read, and how many it
+  // reads in all; both 0: the thread does not read, and pages are read when they are first used.
+  std::uint64_t weight_bytes_read;
+  std::uint64_t weight_bytes_to_read;
 };
-static_assert(sizeof(InfoReply) == 424 && std::is_standard_layout_v<InfoReply>);
+static_assert(sizeof(InfoReply) == 440 && std::is_standard_layout_v<InfoReply>);
 
 struct DefragReply {
   std::uint64_t cells_moved;

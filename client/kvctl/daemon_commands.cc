@@ -29,6 +29,8 @@ Json JsonOf(const wire::InfoReply& info) {
       .Set("v_type", FieldText(info.v_type))
       .Set("version", FieldText(info.version))
       .Set("weight_bytes", info.weight_bytes)
+      .Set("weight_bytes_read", info.weight_bytes_read)
+      .Set("weight_bytes_to_read", info.weight_bytes_to_read)
       .Set("pool_cells", info.pool_cells)
       .Set("free_cells", info.free_cells)
       .Set("reclaimable_cells", info.reclaimable_cells)
@@ -75,6 +77,14 @@ Json JsonOf(const wire::InfoReply& info) {
   }
   json.Set("prefix_tokens_reused", std::move(reused));
   return json;
+}
+
+std::string WeightsText(const wire::InfoReply& info) {
+  const std::string bytes = BytesText(info.weight_bytes);
+  if (info.weight_bytes_to_read == 0) return bytes + ", read when they are used";
+  if (info.weight_bytes_read == info.weight_bytes_to_read) return bytes + ", read";
+  return Concat(bytes, ", being read: ", info.weight_bytes_read * 100 / info.weight_bytes_to_read,
+                " %");
 }
 
 std::string PrefixText(const wire::InfoReply& info) {
@@ -152,7 +162,7 @@ Status ShowInfo(const GlobalOptions& global) {
   }
   PrintTable(
       {{"model", FieldText(info.model_name) + " (" + FieldText(info.architecture) + ")"},
-       {"weights", BytesText(info.weight_bytes)},
+       {"weights", WeightsText(info)},
        {"layers", number(info.layer_count) + ", embedding " + number(info.embedding_size) +
                       ", vocabulary " + number(info.vocab_size)},
        {"trained context", number(info.context_trained) + " tokens"},

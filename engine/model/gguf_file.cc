@@ -23,7 +23,6 @@ namespace kvd {
 namespace {
 
 constexpr std::uint64_t kFirstWindowBytes = 1u << 18;
-constexpr std::uint64_t kBroughtInAtOnce = 1u << 25;
 constexpr std::size_t kStaticAlignment = 32;
 constexpr std::size_t kHeapAlignment = 64;
 
@@ -72,10 +71,10 @@ Status ReadWindow(int fd, std::uint64_t bytes, std::vector<std::byte>& window,
 
 const std::byte* AsBytes(const void* address) { return static_cast<const std::byte*>(address); }
 
-using Storage = std::unique_ptr<const std::byte, ReleaseGgufBytes>;
+using Storage = std::shared_ptr<const std::byte>;
 
 bool IsMapped(const Storage& storage) {
-  return storage.get_deleter().kind == ReleaseGgufBytes::Kind::kMapped;
+  return std::get_deleter<ReleaseGgufBytes>(storage)->kind == ReleaseGgufBytes::Kind::kMapped;
 }
 
 // The address for calls that change how the kernel handles the pages, but never their contents.
@@ -125,7 +124,8 @@ Result<GgufFile> GgufFile::Open(const std::string& path) {
   // The header must keep its size: entries and names point into it.
   void* mapped = mmap(nullptr, file_bytes, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (mapped == MAP_FAILED) return FailErrno(path + ": mmap");
-  part.storage = Storage(AsBytes(mapped), {ReleaseGgufBytes::Kind::kMapped, file_bytes});
+  part.storage =
+      Storage(AsBytes(mapped), ReleaseGgufBytes{ReleaseGgufBytes::Kind::kMapped, file_bytes});
   part.file_bytes = file_bytes;
   GgufFile file;
   file.Adopt(std::move(*header), std::move(part));
@@ -171,17 +171,12 @@ void GgufFile::StartReading(std::span<const std::byte> range) const {
   }
 }
 
-void GgufFile::BringIn(const std::stop_token& stop) const {
+WeightReader GgufFile::weight_reader() const {
+  std::vector<WeightReader::Range> ranges;
   for (const Part& part : parts_) {
-    if (!IsMapped(part.storage)) continue;
-    std::byte* const address = AddressOf(part.storage);
-    for (std::uint64_t at = 0; at < part.file_bytes; at += kBroughtInAtOnce) {
-      if (stop.stop_requested()) return;
-      const std::uint64_t bytes = std::min(kBroughtInAtOnce, part.file_bytes - at);
-      if (madvise(address + at, bytes, MADV_POPULATE_READ) == 0) continue;
-      if (errno != EINVAL || madvise(address + at, bytes, MADV_WILLNEED) != 0) return;
-    }
+    if (IsMapped(part.storage)) ranges.push_back({part.storage, part.file_bytes});
   }
+  return WeightReader(std::move(ranges));
 }
 
 Status GgufFile::Lock() const {
@@ -217,7 +212,8 @@ Result<GgufFile> GgufFile::FromStaticBytes(std::span<const std::byte> bytes) {
     return Fail(Code::kInvalidArgument, "bytes: the address must be a multiple of 32");
   }
   return FromBorrowedOrHeap(
-      Storage(bytes.data(), {ReleaseGgufBytes::Kind::kBorrowed, bytes.size()}), bytes);
+      Storage(bytes.data(), ReleaseGgufBytes{ReleaseGgufBytes::Kind::kBorrowed, bytes.size()}),
+      bytes);
 }
 
 Result<GgufFile> GgufFile::FromBytes(std::span<const std::byte> bytes) {
@@ -227,8 +223,9 @@ Result<GgufFile> GgufFile::FromBytes(std::span<const std::byte> bytes) {
     return Fail(Code::kNoSpace, "bytes: no memory for a copy, bytes needed: ", bytes.size());
   }
   if (!bytes.empty()) std::memcpy(copy, bytes.data(), bytes.size());
-  return FromBorrowedOrHeap(Storage(AsBytes(copy), {ReleaseGgufBytes::Kind::kHeap, bytes.size()}),
-                            {AsBytes(copy), bytes.size()});
+  return FromBorrowedOrHeap(
+      Storage(AsBytes(copy), ReleaseGgufBytes{ReleaseGgufBytes::Kind::kHeap, bytes.size()}),
+      {AsBytes(copy), bytes.size()});
 }
 
 const GgufEntry* GgufFile::FindEntry(std::string_view key) const {

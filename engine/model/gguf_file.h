@@ -28,12 +28,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "engine/model/weight_reader.h"
 #include "kernels/data_type.h"
 
 namespace kvd {
@@ -174,17 +174,15 @@ class GgufFile {
   // Starts reading the pages of a range into memory and does not wait for them. REQUIRES: the range
   // belongs to one tensor.
   void StartReading(std::span<const std::byte> range) const;
-  // Loads the file into memory and into this process's page tables, 32 MiB at a time until `stop`
-  // is requested, so that steps do not wait for single page faults. Linux before 5.14: starts to
-  // read the pages instead.
-  void BringIn(const std::stop_token& stop) const;
+  // A reader of the mapped bytes of all parts.
+  WeightReader weight_reader() const;
   // Keeps every page that is in memory or that is read later in memory until the object is
   // destroyed. Reads nothing. Errors: kNoSpace (the system refuses, usually because of
   // RLIMIT_MEMLOCK; no page is locked).
   Status Lock() const;
 
  private:
-  using Storage = std::unique_ptr<const std::byte, ReleaseGgufBytes>;
+  using Storage = std::shared_ptr<const std::byte>;  // its deleter is a ReleaseGgufBytes
 
   // The bytes of a file.
   struct Part {

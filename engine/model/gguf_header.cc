@@ -31,18 +31,21 @@ class Cursor {
   // Whether the last failure only means that the window is shorter than the header.
   bool window_ended() const { return window_ended_; }
 
-  Result<std::span<const std::byte>> Take(std::uint64_t bytes, const std::string& what) {
+  // Takes the next bytes of `what`, or of its part `part`. The name is joined only for a message,
+  // because a header has hundreds of thousands of strings.
+  Result<std::span<const std::byte>> Take(std::uint64_t bytes, std::string_view what,
+                                          std::string_view part = "") {
     if (bytes > remaining()) {
-      return Fail(Code::kCorrupt, what, ": ", bytes, " bytes needed at offset ", position_,
+      return Fail(Code::kCorrupt, what, part, ": ", bytes, " bytes needed at offset ", position_,
                   ", the file has ", remaining(), " left");
     }
     if (bytes > GgufFile::kHeaderBytesMax - position_) {
-      return Fail(Code::kCorrupt, what, ": the header is longer than ", GgufFile::kHeaderBytesMax,
-                  " bytes");
+      return Fail(Code::kCorrupt, what, part, ": the header is longer than ",
+                  GgufFile::kHeaderBytesMax, " bytes");
     }
     if (bytes > window_.size() - position_) {
       window_ended_ = true;
-      return Fail(Code::kInternal, what, ": beyond the window");
+      return Fail(Code::kInternal, what, part, ": beyond the window");
     }
     auto taken = window_.subspan(position_, bytes);
     position_ += bytes;
@@ -50,15 +53,15 @@ class Cursor {
   }
 
   template <class T>
-  Result<T> Read(const std::string& what) {
-    KVD_TRY(auto bytes, Take(sizeof(T), what));
+  Result<T> Read(std::string_view what, std::string_view part = "") {
+    KVD_TRY(auto bytes, Take(sizeof(T), what, part));
     T value;
     std::memcpy(&value, bytes.data(), sizeof(T));
     return value;
   }
 
-  Result<std::string_view> ReadString(std::uint64_t bytes_max, const std::string& what) {
-    KVD_TRY(auto bytes, Read<std::uint64_t>(what + ", length"));
+  Result<std::string_view> ReadString(std::uint64_t bytes_max, std::string_view what) {
+    KVD_TRY(auto bytes, Read<std::uint64_t>(what, ", length"));
     if (bytes > bytes_max) {
       return Fail(Code::kCorrupt, what, ": ", bytes, " bytes long, at most ", bytes_max);
     }
@@ -137,13 +140,13 @@ Result<GgufEntry> ReadEntry(Cursor& cursor, std::span<const std::byte> window,
   KVD_TRY(entry.key, cursor.ReadString(GgufFile::kKeyBytesMax, what));
   KVD_CHECK_OK(ValidateName(entry.key, what));
   what = PrintableText(entry.key);
-  KVD_TRY(auto type, cursor.Read<std::uint32_t>(what + ", type"));
+  KVD_TRY(auto type, cursor.Read<std::uint32_t>(what, ", type"));
   entry.type = static_cast<GgufType>(type);
   entry.element_type = entry.type;
   if (entry.type == GgufType::kArray) {
-    KVD_TRY(auto element_type, cursor.Read<std::uint32_t>(what + ", element type"));
+    KVD_TRY(auto element_type, cursor.Read<std::uint32_t>(what, ", element type"));
     entry.element_type = static_cast<GgufType>(element_type);
-    KVD_TRY(entry.count, cursor.Read<std::uint64_t>(what + ", count"));
+    KVD_TRY(entry.count, cursor.Read<std::uint64_t>(what, ", count"));
   }
   KVD_CHECK_OK(ReadValues(cursor, window, entry, what));
   return entry;
@@ -180,14 +183,14 @@ Result<GgufTensor> ReadTensor(Cursor& cursor, std::uint64_t index) {
   KVD_TRY(tensor.name, cursor.ReadString(GgufFile::kTensorNameBytesMax, what + ", name"));
   KVD_CHECK_OK(ValidateName(tensor.name, what + ", name"));
   what = "tensor " + std::string(tensor.name);
-  KVD_TRY(tensor.rank, cursor.Read<std::uint32_t>(what + ", rank"));
+  KVD_TRY(tensor.rank, cursor.Read<std::uint32_t>(what, ", rank"));
   if (tensor.rank < 1 || tensor.rank > 4) {
     return Fail(Code::kCorrupt, what, ": ", Number(tensor.rank), " dimensions, must be 1 to 4");
   }
   for (std::uint32_t d = 0; d < tensor.rank; ++d) {
-    KVD_TRY(tensor.dims[d], cursor.Read<std::uint64_t>(what + ", dimensions"));
+    KVD_TRY(tensor.dims[d], cursor.Read<std::uint64_t>(what, ", dimensions"));
   }
-  KVD_TRY(auto type, cursor.Read<std::uint32_t>(what + ", type"));
+  KVD_TRY(auto type, cursor.Read<std::uint32_t>(what, ", type"));
   if (!kernels::IsDataType(type)) {
     std::string names;
     for (const kernels::DataType known : kernels::kDataTypes) {
@@ -197,7 +200,7 @@ Result<GgufTensor> ReadTensor(Cursor& cursor, std::uint64_t index) {
                 " is not supported; supported:", names);
   }
   tensor.type = static_cast<kernels::DataType>(type);
-  KVD_TRY(tensor.byte_offset, cursor.Read<std::uint64_t>(what + ", offset"));
+  KVD_TRY(tensor.byte_offset, cursor.Read<std::uint64_t>(what, ", offset"));
   KVD_CHECK_OK(ComputeBytes(tensor, what));
   return tensor;
 }

@@ -64,7 +64,8 @@ Result<TokenTable> TokenTable::Create(VocabularyData& data) {
 }
 
 Status TokenTable::AddTexts() {
-  ids_.reserve(texts_.size());
+  ids_ = TextIndex(texts_.size());
+  const auto text_of = [this](TokenId token) { return text(token); };
   std::size_t text_bytes = 0;
   for (std::size_t i = 0; i < texts_.size(); ++i) {
     if (texts_[i].empty()) texts_[i] = Concat("[EMPTY_", i, "]");
@@ -74,9 +75,9 @@ Status TokenTable::AddTexts() {
     }
     text_bytes += texts_[i].size();
     text_bytes_max_ = std::max(text_bytes_max_, texts_[i].size());
-    auto [entry, added] = ids_.emplace(texts_[i], static_cast<TokenId>(i));
-    if (!added) {
-      return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: tokens ", entry->second, " and ", i,
+    const TokenId earlier = ids_.Add(texts_[i], static_cast<TokenId>(i), text_of);
+    if (earlier != TextIndex::kNone) {
+      return Fail(Code::kCorrupt, "tokenizer.ggml.tokens: tokens ", earlier, " and ", i,
                   " have the same text");
     }
   }
@@ -103,8 +104,7 @@ Status TokenTable::CheckArrays() const {
 
 TokenId TokenTable::Find(std::string_view text) const {
   if (text.size() > text_bytes_max_) return kNoToken;
-  auto found = ids_.find(text);
-  return found == ids_.end() ? kNoToken : found->second;
+  return ids_.Find(text, [this](TokenId token) { return this->text(token); });
 }
 
 ByteTokens FindHexTokens(const TokenTable& tokens) {

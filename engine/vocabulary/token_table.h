@@ -11,11 +11,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
 #include "base/ids.h"
+#include "engine/vocabulary/text_index.h"
 #include "engine/vocabulary/vocabulary_data.h"
 
 namespace kvd {
@@ -78,7 +78,7 @@ class TokenTable {
   std::vector<std::string> texts_;
   std::vector<float> scores_;
   std::vector<std::uint8_t> attributes_;
-  std::unordered_map<std::string_view, TokenId> ids_;
+  TextIndex ids_;
   std::size_t text_bytes_max_ = 0;
 };
 

@@ -75,8 +75,7 @@ class Daemon {
     server_->Start(std::move(*listener));
     cache_changes_ = spills_.WatchReadable(cache_->store().changes_descriptor(),
                                            [this] { cache_->store().Refresh(); });
-    weights_ =
-        std::jthread([&engine](const std::stop_token& stop) { engine.BringInWeights(stop); });
+    weights_.Start(engine.weight_reader(), WeightThread::Priority::kLow);
     threads_.emplace_back([this] { scheduler_->Run(); });
     for (AsioLoop* const loop : {&loads_, &spills_, &grammar_loop_, &io_}) {
       threads_.emplace_back([loop] { loop->Run(); });
@@ -120,7 +119,7 @@ class Daemon {
   std::optional<Scheduler> scheduler_;
   std::optional<Server> server_;
   std::vector<std::thread> threads_;
-  std::jthread weights_;
+  WeightThread weights_;
 };
 
 std::vector<TokenId> Answer(const Client& client) {

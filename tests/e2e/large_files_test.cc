@@ -22,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::JsonField;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class LargeFilesTest : public ::testing::Test {
  protected:
@@ -103,6 +104,26 @@ TEST_F(LargeFilesTest, EveryWayToReadTheWeightsServes) {
     EXPECT_EQ(TokensOf(*daemon), tokens) << flags.front() << flags.back();
     EXPECT_TRUE(daemon->Stop());
   }
+}
+
+TEST_F(LargeFilesTest, InfoAndTheLogShowThatTheWeightsAreRead) {
+  std::uint64_t bytes = 0;
+  for (const std::string& part : parts_) bytes += fs::file_size(part);
+  const std::string all = std::to_string(bytes);
+  auto daemon = Start(parts_.front());
+  ASSERT_TRUE(daemon.has_value()) << daemon.error().message;
+  EXPECT_TRUE(test::LogShows(*daemon, "weights_read bytes=" + all));
+  std::string json = Kvctl(*daemon, "info --json");
+  EXPECT_EQ(JsonField(json, "weight_bytes_read"), all);
+  EXPECT_EQ(JsonField(json, "weight_bytes_to_read"), all);
+  EXPECT_THAT(Kvctl(*daemon, "info"), HasSubstr(", read\n"));
+
+  auto lazy = Start(parts_.front(), {"--prefetch", "off"});
+  ASSERT_TRUE(lazy.has_value()) << lazy.error().message;
+  json = Kvctl(*lazy, "info --json");
+  EXPECT_EQ(JsonField(json, "weight_bytes_to_read"), "0");
+  EXPECT_THAT(Kvctl(*lazy, "info"), HasSubstr(", read when they are used\n"));
+  EXPECT_THAT(lazy->log_text(), Not(HasSubstr("weights_read ")));
 }
 
 TEST_F(LargeFilesTest, WeightsThatCannotBeLockedAreReportedAndServed) {

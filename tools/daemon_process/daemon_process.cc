@@ -22,7 +22,7 @@ namespace kvd {
 namespace {
 
 constexpr int kStopSecondsMax = 30;
-constexpr auto kPollInterval = std::chrono::milliseconds(5);
+constexpr auto kPollInterval = std::chrono::milliseconds(1);
 
 // Exec runs in the child process between fork and exec, so it makes only async-signal-safe calls.
 [[noreturn]] void Exec(const char* path, char* const* arguments, int log) {

@@ -73,7 +73,7 @@ class FakeEngine final : public Engine {
   const ModelRopes& ropes() const override { return ropes_; }
   const MemoryStart& memory_start() const override { return memory_start_; }
   std::uint64_t weight_bytes() const override { return 1000; }
-  void BringInWeights(const std::stop_token&) const override {}
+  WeightReader weight_reader() const override { return WeightReader({}); }
   Status LockWeights() const override { return {}; }
   const StepProfile& profile() const override { return profile_; }
   std::uint64_t cell_bytes() const override { return 8; }

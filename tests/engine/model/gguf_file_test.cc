@@ -24,6 +24,7 @@
 namespace kvd {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr std::uint64_t kHuge = ~std::uint64_t{0};
@@ -295,7 +296,7 @@ long MappedPagesKib(const std::string& path) {
   return total;
 }
 
-TEST(GgufFileTest, BringsItsPagesInUnlessToldToStop) {
+TEST(GgufFileTest, ItsReaderBringsItsPagesInUnlessToldToStop) {
   constexpr std::size_t kFloats = std::size_t{4} << 20;
   GgufWriter writer;
   writer.AddTensor("t", kernels::DataType::kF32, std::vector<std::uint64_t>{kFloats});
@@ -304,14 +305,21 @@ TEST(GgufFileTest, BringsItsPagesInUnlessToldToStop) {
     const std::vector<float> values(kFloats, 1.0f);
     return sink.Append(std::as_bytes(std::span(values)));
   }));
-  const auto file = GgufFile::Open(path);
+  auto file = GgufFile::Open(path);
   ASSERT_TRUE(file.has_value()) << file.error().message;
+  const WeightReader reader = file->weight_reader();
+  EXPECT_EQ(reader.byte_count(), file->file_bytes());
   std::stop_source stopped;
   stopped.request_stop();
-  file->BringIn(stopped.get_token());
+  EXPECT_FALSE(reader.Read(stopped.get_token()));
   EXPECT_EQ(MappedPagesKib(path), 0);
-  file->BringIn({});
+  std::vector<std::uint64_t> progress;
+  EXPECT_TRUE(reader.Read({}, [&](std::uint64_t bytes) { progress.push_back(bytes); }));
   EXPECT_GE(MappedPagesKib(path), static_cast<long>(kFloats * sizeof(float) / 1024));
+  // 16 MiB and a header, in portions of 8 MiB.
+  EXPECT_THAT(progress, ElementsAre(8u << 20, 16u << 20, reader.byte_count()));
+  file = Fail(Code::kInternal, "closed");
+  EXPECT_TRUE(reader.Read({})) << "a reader must hold the mappings";
   std::filesystem::remove(path);
 }
 
