@@ -10,9 +10,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <new>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -20,9 +17,9 @@
 #include <cblas.h>
 #endif
 
+#include "bench/random_blocks.h"
 #include "kernels/bf16_panel.h"
 #include "kernels/cell_types.h"
-#include "kernels/half.h"
 #include "kernels/kernel_table.h"
 #include "kernels/product_choice.h"
 #include "kernels/quantized_row.h"
@@ -30,55 +27,15 @@
 namespace kvd::kernels {
 namespace {
 
+using bench::AlignedBuffer;
+using bench::Buffer;
+using bench::FillBlocks;
+using bench::FillFloats;
+
 constexpr std::size_t kInFeatures = 2048, kOutFeatures = 5632;
 // The total size of the matrices that narrow products use in turn. It exceeds the processor's
 // caches, so that each product reads its matrix from memory.
 constexpr std::size_t kStreamBytes = std::size_t{192} << 20;
-
-template <class T>
-struct FreeDeleter {
-  void operator()(T* p) const { std::free(p); }
-};
-template <class T>
-using Buffer = std::unique_ptr<T[], FreeDeleter<T>>;
-template <class T>
-Buffer<T> AlignedBuffer(std::size_t count) {
-  const std::size_t bytes = (count * sizeof(T) + 4095) / 4096 * 4096 + 4096;
-  Buffer<T> buffer(static_cast<T*>(std::aligned_alloc(4096, bytes)));
-  if (buffer == nullptr) std::abort();
-  std::memset(buffer.get(), 0, bytes);
-  return buffer;
-}
-
-void FillFloats(float* to, std::size_t count) {
-  std::mt19937 random(7);
-  std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
-  for (std::size_t i = 0; i < count; ++i) to[i] = uniform(random);
-}
-
-// Fills `to` with random blocks of a quantised type; the scales of the blocks are finite.
-void FillWeights(DataType type, std::uint8_t* to, std::size_t bytes) {
-  std::mt19937 random(9);
-  if (type == DataType::kF32) return FillFloats(reinterpret_cast<float*>(to), bytes / 4);
-  for (std::size_t i = 0; i < bytes; ++i) to[i] = static_cast<std::uint8_t>(random());
-  const std::uint16_t scale = F16FromF32(0.01f);
-  const std::size_t block = BytesPerBlock(type);
-  const bool minimum = type == DataType::kQ4_1 || type == DataType::kQ5_1 ||
-                       type == DataType::kQ4_K || type == DataType::kQ5_K ||
-                       type == DataType::kQ2_K;
-  const std::size_t scale_at = type == DataType::kQ6_K   ? 208
-                               : type == DataType::kQ3_K ? 108
-                               : type == DataType::kQ2_K ? 80
-                                                         : 0;
-  for (std::size_t at = 0; at < bytes; at += block) {
-    if (type == DataType::kMXFP4) {
-      to[at] = 120;  // 2^-8
-      continue;
-    }
-    std::memcpy(to + at + scale_at, &scale, 2);
-    if (minimum) std::memcpy(to + at + scale_at + 2, &scale, 2);
-  }
-}
 
 double RateOf(double per_iteration, const benchmark::State& state) {
   return per_iteration * static_cast<double>(state.iterations());
@@ -178,7 +135,7 @@ void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType ty
   // rows) stays in the caches.
   const std::size_t matrix_count = row_count <= 16 ? kStreamBytes / matrix_bytes + 1 : 1;
   const Buffer<std::uint8_t> weights = AlignedBuffer<std::uint8_t>(matrix_count * matrix_bytes);
-  FillWeights(type, weights.get(), matrix_bytes);
+  FillBlocks(type, weights.get(), matrix_bytes);
   for (std::size_t m = 1; m < matrix_count; ++m) {
     std::memcpy(weights.get() + m * matrix_bytes, weights.get(), matrix_bytes);
   }
@@ -264,7 +221,7 @@ BENCHMARK(BM_OpenblasMultiplies)->ArgName("rows")->Arg(64)->Arg(512)->Unit(bench
 void DecodeRows(benchmark::State& state, const KernelTable& table, DataType type) {
   constexpr std::size_t kElements = 8192;
   const Buffer<std::uint8_t> source = AlignedBuffer<std::uint8_t>(RowBytes(type, kElements));
-  FillWeights(type, source.get(), RowBytes(type, kElements));
+  FillBlocks(type, source.get(), RowBytes(type, kElements));
   const Buffer<float> decoded = AlignedBuffer<float>(kElements);
   for (auto _ : state) {
     table.decode_row(type, source.get(), decoded.get(), kElements);
