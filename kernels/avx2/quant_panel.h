@@ -309,8 +309,7 @@ void QuantWideTile(const QuantWideStep& step, Ahead* next) {
 
 template <class Q>
 void WideQuantMatmul(const MatmulArgs& args) {
-  // Products with signed weights keep no sums of 16 bits, so the registers suffice for more rows.
-  constexpr std::size_t kTileRows = Q::kSigned ? 4 : 3;
+  constexpr std::size_t kTileRows = 3;
   const std::size_t block_count = args.in_features / kQuantizedBlock;
   const std::size_t panel_outs = QuantPanelOuts(block_count, args.row_count, args.panel_outs);
   const std::size_t group_bytes = block_count * PanelShape<Q>::kVectors * 32;
