@@ -54,6 +54,7 @@ Status ReadFlags(const GgufFile& file, VocabularyData& data) {
   constexpr std::pair<std::string_view, std::optional<bool> VocabularyData::*> keys[] = {
       {"tokenizer.ggml.add_bos_token", &VocabularyData::add_bos},
       {"tokenizer.ggml.add_eos_token", &VocabularyData::add_eos},
+      {"tokenizer.ggml.add_sep_token", &VocabularyData::add_sep},
       {"tokenizer.ggml.add_space_prefix", &VocabularyData::add_space_prefix},
       {"tokenizer.ggml.remove_extra_whitespaces", &VocabularyData::remove_extra_whitespaces},
       {"tokenizer.ggml.normalizer.lowercase", &VocabularyData::lowercase},

@@ -189,6 +189,11 @@ bool ContainsAny(std::string_view text, std::initializer_list<std::string_view> 
       parts, [text](std::string_view part) { return text.find(part) != text.npos; });
 }
 
+// Pre-tokenizers of models that read a pair of texts as "<s> a </s></s> b </s>".
+bool IsRobertas(std::string_view pre) {
+  return pre == "jina-v1-en" || pre == "jina-v2-code" || pre == "roberta-bpe";
+}
+
 // Sets which special tokens strip adjacent white space. The file has no key for stripping, so the
 // stripping tokens are derived from the pre-tokenizer's, the architecture's or the model's name.
 void SetStripping(const VocabularyData& data, TokenTable& tokens) {
@@ -235,7 +240,8 @@ Result<SpecialTokens> ResolveSpecialTokens(const VocabularyData& data,
   special.add_bos =
       (defaults.always_adds_bos || flag(data.add_bos, defaults.add_bos)) && special.bos != kNoToken;
   special.add_eos = flag(data.add_eos, defaults.add_eos) && special.eos != kNoToken;
-  special.add_sep = defaults.add_sep && special.sep != kNoToken;
+  special.add_sep =
+      flag(data.add_sep, defaults.add_sep || IsRobertas(data.pre)) && special.sep != kNoToken;
   special.add_space_prefix = data.add_space_prefix.value_or(defaults.add_space_prefix);
   special.end_of_generation = FindEndsOfGeneration(special, tokens);
   SetStripping(data, tokens);

@@ -25,7 +25,7 @@ struct SpecialTokenDefaults {
   bool add_eos = false;
   bool add_sep = false;
   bool always_adds_bos = false;  // the file's add_bos is ignored, add_bos is true
-  bool flags_are_fixed = false;  // the file's add_bos and add_eos are ignored
+  bool flags_are_fixed = false;  // the file's add_bos, add_eos and add_sep are ignored
   bool add_space_prefix = false;
 };
 
@@ -47,7 +47,8 @@ struct SpecialTokens {
   TokenId fim_sep = kNoToken;
   bool add_bos = false;  // false if there is no bos; likewise add_eos (no eos) and add_sep (no sep)
   bool add_eos = false;
-  bool add_sep = false;  // append sep instead of eos
+  // Sep stands between two texts; WordPiece appends it to a text, too.
+  bool add_sep = false;
   bool add_space_prefix = false;
   std::vector<TokenId> end_of_generation;  // ascending
 };

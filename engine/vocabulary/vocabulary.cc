@@ -90,6 +90,7 @@ Result<std::vector<TokenId>> Vocabulary::Tokenize(std::string_view text, Tokeniz
     return Fail(Code::kInvalidArgument, "text: ", text.size(), " bytes, the limit is ",
                 kTextBytesMax);
   }
+  const bool appends_sep = kind_ == Kind::kWordPiece && special_.add_sep;
   std::vector<TokenId> tokens;
   if (options.add_special && special_.add_bos) tokens.push_back(special_.bos);
   KVD_TRY(const std::vector<TextFragment> fragments,
@@ -106,7 +107,7 @@ Result<std::vector<TokenId>> Vocabulary::Tokenize(std::string_view text, Tokeniz
     KVD_CHECK_OK(tokenizer_->Append(fragment.text, at_start, tokens, work));
     at_start = false;
   }
-  if (options.add_special && special_.add_sep) tokens.push_back(special_.sep);
+  if (options.add_special && appends_sep) tokens.push_back(special_.sep);
   if (options.add_special && special_.add_eos) tokens.push_back(special_.eos);
   return tokens;
 }
@@ -121,7 +122,7 @@ Status Vocabulary::AppendPieces(std::span<const TokenId> tokens, DetokenizeOptio
     tokens = tokens.subspan(1);
     remove_space = kind_ == Kind::kWordPiece;
   }
-  if (options.remove_special && special_.add_sep && !tokens.empty() &&
+  if (options.remove_special && special_.add_sep && kind_ == Kind::kWordPiece && !tokens.empty() &&
       tokens.back() == special_.sep) {
     tokens = tokens.first(tokens.size() - 1);
   }

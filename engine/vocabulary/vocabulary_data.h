@@ -48,6 +48,7 @@ struct VocabularyData {
 
   std::optional<bool> add_bos;
   std::optional<bool> add_eos;
+  std::optional<bool> add_sep;
   std::optional<bool> add_space_prefix;
   std::optional<bool> remove_extra_whitespaces;
   std::optional<bool> lowercase;                // tokenizer.ggml.normalizer.lowercase

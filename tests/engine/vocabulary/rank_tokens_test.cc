@@ -39,6 +39,29 @@ TEST(RankTokensTest, SpecialTokensSeparateQueryAndDocument) {
   EXPECT_THAT(TokensOf(Words(), "", ""), ElementsAre(kCls, kSep, kSep));
 }
 
+TEST(RankTokensTest, RobertasVocabulariesHaveTwoSeparators) {
+  constexpr TokenId kHe = 256, kByteHello = 259;
+  VocabularyData data = SmallBytePairData();
+  const auto begin = static_cast<TokenId>(data.tokens.size());
+  const TokenId end = begin + 1;
+  for (const char* const text : {"<s>", "</s>"}) {
+    data.tokens.emplace_back(text);
+    data.token_types.push_back(3);
+  }
+  data.bos = static_cast<std::uint32_t>(begin);
+  data.eos = data.sep = static_cast<std::uint32_t>(end);
+  data.add_bos = data.add_eos = true;
+  for (const char* const pre : {"jina-v1-en", "jina-v2-code", "roberta-bpe"}) {
+    data.pre = pre;
+    data.add_sep.reset();
+    EXPECT_THAT(TokensOf(data, "hello", "he"), ElementsAre(begin, kByteHello, end, end, kHe, end))
+        << pre;
+    data.add_sep = false;
+    EXPECT_THAT(TokensOf(data, "hello", "he"), ElementsAre(begin, kByteHello, end, kHe, end))
+        << pre;
+  }
+}
+
 TEST(RankTokensTest, SpecialTokensInTheTextsAreOrdinaryTextWithoutATemplate) {
   const auto tokens = TokensOf(Words(), "hello", "[SEP]");
   EXPECT_EQ(std::ranges::count(tokens, kSep), 2);

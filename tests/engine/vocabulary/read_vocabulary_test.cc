@@ -54,6 +54,7 @@ TEST(ReadVocabularyTest, EveryKeyIsRead) {
     }
     writer.AddBool("tokenizer.ggml.add_bos_token", true);
     writer.AddBool("tokenizer.ggml.add_eos_token", false);
+    writer.AddBool("tokenizer.ggml.add_sep_token", true);
     writer.AddBool("tokenizer.ggml.add_space_prefix", true);
     writer.AddBool("tokenizer.ggml.remove_extra_whitespaces", true);
     writer.AddBool("tokenizer.ggml.normalizer.lowercase", false);
@@ -79,6 +80,7 @@ TEST(ReadVocabularyTest, EveryKeyIsRead) {
               ElementsAre(10u, 11u, 12u, 13u, 14u, 15u, 16u, 17u, 18u, 19u, 20u, 21u, 22u, 23u));
   EXPECT_EQ(data->add_bos, true);
   EXPECT_EQ(data->add_eos, false);
+  EXPECT_EQ(data->add_sep, true);
   EXPECT_EQ(data->add_space_prefix, true);
   EXPECT_EQ(data->remove_extra_whitespaces, true);
   EXPECT_EQ(data->lowercase, false);
