@@ -1,6 +1,11 @@
-// A generation counter starts a task, and a counter of busy workers ends it. A thread waits for
-// either counter first by spinning briefly (a layer's next product usually follows within
-// microseconds) and then by the futex of std::atomic::wait.
+// A generation counter wakes the workers, and a gate decides which of them take part: the caller
+// opens the gate, and closes it when no unit is left. A worker that finds the gate open enters, and
+// the caller waits for it. The caller does not wait for a worker that wakes later, so a task of a
+// few microseconds does not take the time of a wake-up. The task is changed only while the gate is
+// closed and no worker is inside. A worker may enter a later task than the one that has woken it.
+//
+// A thread waits for either counter first by spinning briefly (a layer's next product usually
+// follows within microseconds) and then by the futex of std::atomic::wait.
 #include "engine/forward/compute/thread_pool.h"
 
 #include <immintrin.h>
@@ -61,6 +66,22 @@ void ThreadPool::TakeUnits(std::uint32_t worker) {
   }
 }
 
+// False: the gate is closed.
+bool ThreadPool::Enter() {
+  std::uint32_t gate = gate_.load(std::memory_order_relaxed);
+  while ((gate & kOpen) != 0) {
+    if (gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acquire,
+                                    std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void ThreadPool::Leave() {
+  if (gate_.fetch_sub(1, std::memory_order_release) == 1) gate_.notify_one();
+}
+
 // Pins a worker's thread to its processor. If the system refuses, the thread runs on any processor.
 void ThreadPool::Pin(std::uint32_t worker) const {
   if (!processors_.empty()) (void)PinThisThread(processors_[worker]);
@@ -81,12 +102,12 @@ void ThreadPool::RunErased(std::size_t unit_count, Erased call, void* task) {
     ranges_[worker].next.store(unit_count * worker / thread_count_, std::memory_order_relaxed);
     ranges_[worker].end = unit_count * (worker + 1) / thread_count_;
   }
-  busy_.store(thread_count_ - 1, std::memory_order_relaxed);
+  gate_.store(kOpen, std::memory_order_release);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
   TakeUnits(0);
-  std::uint32_t busy = busy_.load(std::memory_order_acquire);
-  while (busy != 0) busy = AwaitChange(busy_, busy);
+  std::uint32_t inside = gate_.fetch_and(~kOpen, std::memory_order_acquire) & ~kOpen;
+  while (inside != 0) inside = AwaitChange(gate_, inside);
 }
 
 void ThreadPool::WorkerLoop(std::uint32_t worker) {
@@ -95,8 +116,9 @@ void ThreadPool::WorkerLoop(std::uint32_t worker) {
   for (;;) {
     seen = AwaitChange(generation_, seen);
     if (stopping_.load(std::memory_order_relaxed)) return;
+    if (!Enter()) continue;
     TakeUnits(worker);
-    if (busy_.fetch_sub(1, std::memory_order_release) == 1) busy_.notify_one();
+    Leave();
   }
 }
 

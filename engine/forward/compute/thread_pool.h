@@ -28,7 +28,8 @@ class ThreadPool {
   std::uint32_t thread_count() const { return thread_count_; }
 
   // Calls task(worker, unit) once for each unit in [0, unit_count) and returns when all calls have
-  // ended. Each worker first processes its own contiguous range of units in order, so that adjacent
+  // ended. A worker that wakes too late takes no part, and Run does not wait for it. Each worker
+  // first processes its own contiguous range of units in order, so that adjacent
   // data is read in order, and then takes units from the ranges of other workers. worker <
   // thread_count(). With one unit or one thread, the calling thread executes all units.
   template <class Task>
@@ -47,6 +48,8 @@ class ThreadPool {
   void Pin(std::uint32_t worker) const;
   void WorkerLoop(std::uint32_t worker);
   void TakeUnits(std::uint32_t worker);
+  bool Enter();
+  void Leave();
 
   // The remaining units of a worker's range. Other workers also take units from the front of the
   // range.
@@ -59,12 +62,14 @@ class ThreadPool {
   const std::vector<int> processors_;  // empty, or [thread_count_]
   bool caller_is_pinned_ = false;
   std::unique_ptr<Range[]> ranges_;  // [thread_count_]
-  // The current task. Run writes the task before it increments generation_; workers read the task
-  // after they see the increment.
+  // The current task. Run writes the task before it opens the gate; workers read the task after
+  // they have entered.
   Erased call_ = nullptr;
   void* task_ = nullptr;
-  alignas(64) std::atomic<std::uint32_t> generation_{0};
-  alignas(64) std::atomic<std::uint32_t> busy_{0};
+  alignas(64) std::atomic<std::uint32_t> generation_{0};  // counts tasks
+  // kOpen while workers may enter the task, plus the number of workers in the task.
+  static constexpr std::uint32_t kOpen = 1u << 31;
+  alignas(64) std::atomic<std::uint32_t> gate_{0};
   std::atomic<bool> stopping_{false};
   std::vector<std::thread> threads_;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -30,6 +31,20 @@ TEST(ThreadPoolTest, RunsEachUnitOnce) {
       EXPECT_TRUE(std::ranges::all_of(calls, [](const auto& count) { return count == 1; }))
           << threads << " threads, " << units << " units";
       EXPECT_TRUE(workers_exist);
+    }
+  }
+}
+
+TEST(ThreadPoolTest, TasksAfterTheThreadsHaveSleptRunEachUnitOnce) {
+  ThreadPool pool(4);
+  std::vector<std::atomic<int>> calls(16);
+  for (int turn = 0; turn < 400; ++turn) {
+    // Longer and shorter than a worker spins, so that workers come in time, late, and not at all.
+    if (turn % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(turn));
+    const std::size_t units = 1 + static_cast<std::size_t>(turn) % calls.size();
+    pool.Run(units, [&](std::uint32_t, std::size_t unit) { ++calls[unit]; });
+    for (std::size_t unit = 0; unit < calls.size(); ++unit) {
+      ASSERT_EQ(calls[unit].exchange(0), unit < units ? 1 : 0) << "turn " << turn;
     }
   }
 }
