@@ -11,9 +11,8 @@
 namespace kvd::http {
 namespace {
 
-constexpr std::uint32_t kBatchTokens = 2048;  // llama-server's default --batch-size
 // Stands between files of a model without a token for it.
-constexpr std::string_view kSnip = "\n\n--- snip ---\n\n";
+constexpr std::string_view kSnippet = "\n\n--- snippet ---\n\n";
 
 TokenId NumberOf(const ChatTexts& texts, std::string_view name) {
   const std::string* const text = texts.FindToken(name);
@@ -81,7 +80,7 @@ Result<InfillFields> ReadInfillFields(const Value& body) {
 std::vector<TokenId> InfillPrompt(const InfillTokens& tokens, InfillParts parts,
                                   const InfillLimits& limits) {
   const std::int64_t context = limits.context_tokens;
-  const std::int64_t batch = std::min<std::int64_t>(kBatchTokens, context / 2);
+  const std::int64_t batch = std::min<std::int64_t>(limits.batch_tokens, context / 2);
   const auto at_most = [](std::int64_t count, std::size_t most) {
     return std::min(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)), most);
   };
@@ -118,7 +117,7 @@ Await<Result<std::vector<TokenId>>> MakeInfillPrompt(Tenant& tenant, const Infil
     KVD_CO_CHECK_OK(co_await AppendText(*session, "myproject\n", parts.extra));
   }
   for (const auto& [name, text] : fields.files) {
-    std::string head(kSnip);
+    std::string head(kSnippet);
     if (tokens.file != kNoToken) {
       parts.extra.push_back(tokens.file);
       head = name + "\n";
@@ -133,6 +132,9 @@ Await<Result<std::vector<TokenId>>> MakeInfillPrompt(Tenant& tenant, const Infil
   InfillLimits limits;
   limits.context_tokens = model.slot_cells();
   limits.predict_max = model.settings().defaults.predict_max;
+  if (const std::uint32_t batch = model.settings().batch_tokens; batch != 0) {
+    limits.batch_tokens = batch;
+  }
   limits.bos = model.info().adds_bos != 0 ? model.info().bos_token : kNoToken;
   limits.is_suffix_first = model.settings().infills_suffix_first;
   co_return InfillPrompt(tokens, std::move(parts), limits);

@@ -48,14 +48,15 @@ struct InfillParts {
   std::vector<TokenId> extra;  // repository and files, complete
 };
 struct InfillLimits {
-  std::uint32_t context_tokens = 0;  // of a slot
-  std::int32_t predict_max = -1;     // of the settings
-  TokenId bos = kNoToken;            // kNoToken: none is added
-  bool is_suffix_first = false;      // --spm-infill
+  std::uint32_t context_tokens = 0;   // of a slot
+  std::int32_t predict_max = -1;      // of the settings
+  std::uint32_t batch_tokens = 2048;  // --batch-size
+  TokenId bos = kNoToken;             // kNoToken: none is added
+  bool is_suffix_first = false;       // --spm-infill
 };
-// Cuts the parts to fit the context and puts them together. The limits are llama-server's with its
-// default batch, but at most half of the context: 3/4 of a batch for the prefix, 1/4 for the
-// suffix, and the end of the extra tokens in the rest.
+// Cuts the parts to fit the context and puts them together. The limits are llama-server's, but a
+// batch is at most half of the context: 3/4 of a batch for the prefix, 1/4 for the suffix, and the
+// end of the extra tokens in the rest.
 std::vector<TokenId> InfillPrompt(const InfillTokens& tokens, InfillParts parts,
                                   const InfillLimits& limits);
 

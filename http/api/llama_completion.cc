@@ -17,7 +17,6 @@
 #include "http/api/llama_form.h"
 #include "http/api/sampling_fields.h"
 #include "http/api/text_tokens.h"
-#include "http/api/token_pieces.h"
 
 namespace kvd::http {
 namespace {
@@ -35,22 +34,12 @@ Await<Result<std::vector<std::unique_ptr<Answer>>>> StartAnswers(Tenant& tenant,
   co_return answers;
 }
 
-// The text of a prompt. BOS has no space in front that Detokenize would remove.
-Await<Result<std::string>> PromptText(Tenant& tenant, DaemonSession& session,
-                                      std::span<const TokenId> tokens) {
-  if (tokens.front() != tenant.model().info().bos_token) {
-    co_return co_await JoinedPieces(session, tokens);
-  }
-  const std::uint16_t flags = wire::kFlagSpecial;
-  co_return co_await session.Detokenize(tokens, flags);
-}
-
 // The echo of the prompts. It is looked up while the answers are computed.
-Await<Status> SetPromptTexts(Tenant& tenant, DaemonSession& session,
-                             const CompletionRequest& completion, LlamaForm& form) {
+Await<Status> SetPromptTexts(DaemonSession& session, const CompletionRequest& completion,
+                             LlamaForm& form) {
   for (std::size_t i = 0; i < completion.prompts.size(); ++i) {
     const std::span<const TokenId> tokens(completion.prompts[i]);
-    KVD_CO_TRY(const std::string text, co_await PromptText(tenant, session, tokens));
+    KVD_CO_TRY(const std::string text, co_await session.Detokenize(tokens, wire::kFlagSpecial));
     for (std::uint32_t j = 0; j < completion.reply.count; ++j) {
       form.SetPromptText(i * completion.reply.count + j, text);
     }
@@ -151,7 +140,7 @@ Await<Status> SendLlamaCompletion(Tenant& tenant, CompletionRequest completion,
   }
   form.OnEndEarly([&group](std::size_t index) { group.EndEarly(index); });
   if (WantsPrompt(completion.reply)) {
-    KVD_CO_CHECK_OK(co_await SetPromptTexts(tenant, *session, completion, form));
+    KVD_CO_CHECK_OK(co_await SetPromptTexts(*session, completion, form));
   }
   co_await SendAnswers(group, form, completion.reply, responder);
   co_return Status();

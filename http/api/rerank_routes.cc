@@ -22,7 +22,7 @@ constexpr char kUnserved[] = "This server does not support reranking. Start it w
 struct RankRequest {
   std::string query;
   std::vector<std::string> documents;
-  bool is_tei = false;             // the form of Text Embeddings Inference
+  bool is_tei = false;             // the reply has the form of Text Embeddings Inference
   bool returns_documents = false;  // return_text, return_documents
   std::size_t count_max = 0;       // top_n
   std::string model;
@@ -53,12 +53,13 @@ Result<std::vector<std::string>> DocumentsOf(const Value& list, std::string_view
 Result<RankRequest> ReadRequest(const Value& body, const Model& model) {
   const Fields fields(body);
   RankRequest request;
-  request.is_tei = fields.Has("texts") && !fields.Has("documents");
+  request.is_tei = fields.Has("texts");
   if (!fields.Has("query")) {
     return Fail(Code::kInvalidArgument, R"("query" must be provided)");
   }
   KVD_TRY(request.query, fields.String("query"));
-  const char* const name = request.is_tei ? "texts" : "documents";
+  const bool has_texts_only = request.is_tei && !fields.Has("documents");
+  const char* const name = has_texts_only ? "texts" : "documents";
   const Value* const list = fields.Find(name);
   KVD_TRY(request.documents, DocumentsOf(list == nullptr ? Value::None() : *list, name));
   KVD_TRY(const std::int64_t count_max,

@@ -186,6 +186,10 @@ TEST_F(EmbeddingRoutesTest, DocumentsAreRankedInBothForms) {
   ASSERT_EQ(tei.items().size(), 2u);
   EXPECT_TRUE(Equal(At(tei.items()[0], "score"), At(results[0], "relevance_score")));
   EXPECT_TRUE(At(tei.items()[0], "text").is_string());
+  const Value both =
+      ValueOf(Post("/rerank", R"({"query":"a","texts":["four"],"documents":["one","two"]})"));
+  ASSERT_EQ(both.items().size(), 2u);
+  EXPECT_GE(At(both.items()[0], "score").number(), At(both.items()[1], "score").number());
   for (const int wanted : {0, 1, 99}) {
     const Value some =
         ValueOf(Post("/reranking", R"({"query":"a","documents":["one","two"],"top_n":)" +

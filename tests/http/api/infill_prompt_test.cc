@@ -49,6 +49,15 @@ TEST(InfillPromptTest, LongPartsAreCutToTheContext) {
   EXPECT_LE(prompt.size() + 64, limits.context_tokens);
 }
 
+TEST(InfillPromptTest, ASmallerBatchLeavesMoreRoomForOtherFiles) {
+  const InfillParts parts = {
+      .prefix = Counted(5000), .suffix = Counted(5000), .prompt = {}, .extra = Counted(5000)};
+  const InfillLimits limits = {.context_tokens = 1000, .predict_max = 64, .batch_tokens = 100};
+  const std::vector<TokenId> prompt = InfillPrompt(kTokens, parts, limits);
+  // The last 75 of the prefix, the first 25 - 2 of the suffix, the last 1000 - 100 - 128 of extra.
+  EXPECT_EQ(prompt.size(), 772u + 1 + 75 + 1 + 23 + 1);
+}
+
 TEST(InfillPromptTest, APromptLongerThanTheShareOfTheSuffixLeavesNothingOfIt) {
   const InfillParts parts = {
       .prefix = {1}, .suffix = Counted(50), .prompt = Counted(900), .extra = {}};
