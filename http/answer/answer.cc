@@ -173,6 +173,10 @@ Await<Status> Answer::BeginInSlot() {
                    tenant_.slots().count() - 1);
   }
   lease_ = co_await SlotLease::Acquire(tenant_.slots(), request_.slot, request_.prompt);
+  co_return co_await BeginBehindPrefix();
+}
+
+Await<Status> Answer::BeginBehindPrefix() {
   // While this answer waited, the session may have failed.
   KVD_CO_TRY(session_, tenant_.session());
   end_.slot = lease_.slot().number;
@@ -227,6 +231,7 @@ Result<std::unique_ptr<GenerationStream>> Answer::StartStream() const {
   }
   const std::span<const TokenId> prompt(request_.prompt);
   GenerateOptions options{.tokens = appended_.empty() ? prompt.subspan(first_) : appended_,
+                          .pos = expected_pos_,
                           .predict_max = predict_max_,
                           .sampling = request_.sampling,
                           .logprob_count = logprobs_sent_,
@@ -285,6 +290,10 @@ bool Answer::is_late() const {
   return std::chrono::steady_clock::now() - *first_token_ > *request_.predict_time_max;
 }
 
+bool Answer::MayHaveLostTail() const {
+  return expected_pos_ && !is_cancelled_ && !session_->is_failed();
+}
+
 void Answer::Count(const GeneratedPiece& piece) {
   if (piece.is_progress) return;
   if (!piece.tokens.empty() && !first_token_) first_token_ = std::chrono::steady_clock::now();
@@ -327,6 +336,14 @@ Await<Result<std::optional<AnswerPiece>>> Answer::Next() {
     const bool is_forced = forced_piece_.has_value();
     Result<std::optional<GeneratedPiece>> piece = std::exchange(forced_piece_, std::nullopt);
     if (!is_forced) piece = co_await NextPiece();
+    if (!piece && MayHaveLostTail()) {
+      expected_pos_.reset();
+      waits_for_removal_ = true;
+      stream_.reset();
+      KVD_CO_CHECK_OK(co_await BeginBehindPrefix());
+      continue;
+    }
+    expected_pos_.reset();
     if (!piece) {
       const bool is_own_cancel = has_cancelled_late_ && piece.error().code == Code::kCancelled;
       stream_.reset();

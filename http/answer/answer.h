@@ -114,6 +114,8 @@ class Answer {
 
   Await<Status> Begin();
   Await<Status> BeginInSlot();
+  // Begins in the slot of lease_.
+  Await<Status> BeginBehindPrefix();
   // Begins behind the context of request_.fork.
   Await<Status> BeginAtFork();
   // Begins where an earlier process has begun. The pieces of the journal come first; the slot is
@@ -129,6 +131,13 @@ class Answer {
   Status RemoveRepeated(GeneratedPiece& piece);
   // Makes the slot's sequence hold a prefix of the prompt, and returns the prefix's length.
   Await<Result<std::size_t>> PrepareSlot();
+  // Removes the slot's tokens from `begin` on. If the model has no recurrent state, it does not
+  // wait: the generation is told where it begins, and fails if it begins elsewhere (see
+  // MayHaveLostTail).
+  Await<Status> RemoveTail(const Slot& slot, std::size_t begin);
+  // Of a failed generation: true if it was the first one and RemoveTail has not waited, so that the
+  // reason may be that the tail was not removed. Then the answer begins again, and waits.
+  bool MayHaveLostTail() const;
   // Replaces the slot's sequence by a new one. Returns 0.
   Await<Result<std::size_t>> TakeFreshSequence(Slot& slot);
   // Asks the daemon how much of the prompt it could reuse, and notes why not more.
@@ -183,6 +192,8 @@ class Answer {
     bool is_all() const { return at == tokens.size() && text_at == text_bytes; }
   };
   std::optional<Repeated> repeated_;
+  std::optional<Pos> expected_pos_;  // where the first generation begins, after RemoveTail
+  bool waits_for_removal_ = false;
   bool is_cancelled_ = false;
   ReasoningBudget budget_;
   std::vector<TokenId>

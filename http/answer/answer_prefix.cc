@@ -31,6 +31,20 @@ Await<std::size_t> Answer::AskWhy() {
   co_return why->record.reused;
 }
 
+Await<Status> Answer::RemoveTail(const Slot& slot, std::size_t begin) {
+  const Pos first{static_cast<std::int32_t>(begin)};
+  const PosRange range{.begin = first, .end = kPosEnd};
+  // A recurrent model may compute tokens again. A process that resumes from the journal must find
+  // the tail removed. If the removal fails, what was shifted in the slot must be known.
+  if (waits_for_removal_ || request_.journal || slot.is_edited ||
+      tenant_.model().info().state_bytes != 0) {
+    co_return co_await session_->RemoveRange(slot.sequence, range);
+  }
+  session_->RemoveRangeLater(slot.sequence, range);
+  expected_pos_ = first;
+  co_return Status();
+}
+
 Await<Result<std::size_t>> Answer::TakeFreshSequence(Slot& slot) {
   if (slot.sequence != SequenceHandle::kNone) session_->RetainLater(slot.sequence);
   slot.sequence = SequenceHandle::kNone;
@@ -69,8 +83,7 @@ Await<Result<std::size_t>> Answer::PrepareSlot() {
   const std::size_t tail = slot.tokens.size() - common;
   if (tail == 0) co_return common;
   if (request_.slot || tail < kShortestShared) {
-    const PosRange range{.begin = Pos{static_cast<std::int32_t>(common)}, .end = kPosEnd};
-    const Status removed = co_await session_->RemoveRange(slot.sequence, range);
+    const Status removed = co_await RemoveTail(slot, common);
     if (removed) co_return common;
     end_.cache.limit = CodeName(removed.error().code);
   } else {

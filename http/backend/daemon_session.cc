@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -204,16 +205,28 @@ Await<Result<ChatTexts>> DaemonSession::ChatTemplates() {
 
 Await<Result<std::vector<TokenId>>> DaemonSession::Tokenize(std::string_view text,
                                                             std::uint16_t flags) {
+  KVD_CO_CHECK_OK(CheckOpen());
   const auto bytes = BytesOf(text);
+  const std::string key = TextCache::KeyOf(wire::Verb::kTokenize, flags, bytes);
+  if (const auto* const kept = texts_.Find(key)) {
+    std::vector<TokenId> tokens(kept->size() / sizeof(TokenId));
+    std::ranges::copy(*kept, std::as_writable_bytes(std::span(tokens)).begin());
+    co_return tokens;
+  }
   KVD_CO_TRY(auto reply, co_await Call(wire::TokenizeArgs{}, PayloadOf(bytes), flags));
+  texts_.Put(key, std::as_bytes(std::span(reply.tokens)));
   co_return std::move(reply.tokens);
 }
 
 Await<Result<std::string>> DaemonSession::Detokenize(std::span<const TokenId> tokens,
                                                      std::uint16_t flags) {
   if (tokens.empty()) co_return std::string();
+  KVD_CO_CHECK_OK(CheckOpen());
   const auto bytes = std::as_bytes(tokens);
+  const std::string key = TextCache::KeyOf(wire::Verb::kDetokenize, flags, bytes);
+  if (const auto* const kept = texts_.Find(key)) co_return TextOf(*kept);
   KVD_CO_TRY(const auto reply, co_await Call(wire::DetokenizeArgs{}, PayloadOf(bytes), flags));
+  texts_.Put(key, reply.text);
   co_return TextOf(reply.text);
 }
 
@@ -325,6 +338,12 @@ void DaemonSession::DropLater(SequenceHandle sequence) {
 void DaemonSession::RetainLater(SequenceHandle sequence) {
   if (failure_) return;
   client_.connection()->SubmitAndForget(wire::MakeSubmission(wire::RetainArgs{sequence}), {});
+}
+
+void DaemonSession::RemoveRangeLater(SequenceHandle sequence, PosRange range) {
+  if (failure_) return;
+  client_.connection()->SubmitAndForget(
+      wire::MakeSubmission(wire::RemoveRangeArgs{sequence, range}), {});
 }
 
 Result<std::unique_ptr<GenerationStream>> DaemonSession::Generate(SequenceHandle sequence,

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "client/client.h"
+#include "http/backend/text_cache.h"
 #include "http/loop/await.h"
 #include "http/loop/signal.h"
 
@@ -108,6 +109,7 @@ class DaemonSession : public std::enable_shared_from_this<DaemonSession> {
   // The following functions are those of kvd::Client with the same names.
   Await<Result<wire::InfoReply>> Info();
   Await<Result<ChatTexts>> ChatTemplates();
+  // The answers of Tokenize and Detokenize are cached (text_cache.h).
   Await<Result<std::vector<TokenId>>> Tokenize(std::string_view text, std::uint16_t flags);
   Await<Result<std::string>> Detokenize(std::span<const TokenId> tokens, std::uint16_t flags);
   Await<Result<SequenceHandle>> Create(std::uint64_t cache_salt = 0, SequenceLifetime life = {});
@@ -129,9 +131,11 @@ class DaemonSession : public std::enable_shared_from_this<DaemonSession> {
                                                   std::optional<wire::PoolingChoice> pooling,
                                                   std::uint16_t flags);
   Await<Result<std::vector<float>>> Rank(std::string query, std::vector<std::string> documents);
-  // Submits the verb and does not wait for the answer.
+  // Submit the verb and do not wait for the answer. The daemon executes it before every request
+  // that is made afterwards, unless it fails.
   void DropLater(SequenceHandle sequence);
   void RetainLater(SequenceHandle sequence);
+  void RemoveRangeLater(SequenceHandle sequence, PosRange range);
 
   Result<std::unique_ptr<GenerationStream>> Generate(SequenceHandle sequence,
                                                      const GenerateOptions& options);
@@ -162,6 +166,7 @@ class DaemonSession : public std::enable_shared_from_this<DaemonSession> {
   std::function<void(const Error&)> on_failed_;
   std::map<RequestId, Signal*> calls_;  // requests that a coroutine waits for
   std::map<RequestId, GenerationStream*> streams_;
+  TextCache texts_;
 };
 
 }  // namespace kvd::http
