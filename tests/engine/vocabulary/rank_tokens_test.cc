@@ -47,6 +47,7 @@ TEST(RankTokensTest, RobertasVocabulariesHaveTwoSeparators) {
   for (const char* const text : {"<s>", "</s>"}) {
     data.tokens.emplace_back(text);
     data.token_types.push_back(3);
+    if (!data.scores.empty()) data.scores.push_back(0);
   }
   data.bos = static_cast<std::uint32_t>(begin);
   data.eos = data.sep = static_cast<std::uint32_t>(end);
