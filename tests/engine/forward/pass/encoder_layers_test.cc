@@ -37,6 +37,7 @@ class Text {
     const Compute compute{.kernels = kernels::ScalarTable(),
                           .pool = &pool,
                           .exact = true,
+                          .choices = {},
                           .workspaces = workspaces.data(),
                           .workspace_floats = workspaces.size() / 2};
     std::vector<float> k(k_.size()), v(v_.size()), out(q_.size());
