@@ -94,7 +94,8 @@ TEST(HandshakeTest, WhatIsNotAsPromisedIsRefused) {
     return client ? Error{} : client.error();
   };
   using Fds = std::vector<int>;
-  EXPECT_EQ(connect([](wire::Welcome& w, Fds&) { w.version = 9; }).code, Code::kVersionMismatch);
+  EXPECT_EQ(connect([](wire::Welcome& w, Fds&) { w.version = wire::kProtocolVersion + 1; }).code,
+            Code::kVersionMismatch);
   EXPECT_EQ(connect([](wire::Welcome&, Fds& fds) { fds.pop_back(); }).code, Code::kCorrupt);
   EXPECT_EQ(connect([](wire::Welcome&, Fds& fds) { fds.push_back(fds[0]); }).code, Code::kCorrupt);
   EXPECT_EQ(connect([](wire::Welcome&, Fds& fds) { std::swap(fds[0], fds[1]); }).code,

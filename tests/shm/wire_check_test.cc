@@ -132,7 +132,7 @@ TEST(WelcomeTest, EachBadFieldIsNamed) {
     return FieldOf(ValidateWelcome(welcome));
   };
   EXPECT_EQ(field([](Welcome& w) { w.magic = 0; }), "welcome.magic");
-  EXPECT_EQ(field([](Welcome& w) { w.version = 9; }), "welcome.version");
+  EXPECT_EQ(field([](Welcome& w) { w.version = kProtocolVersion + 1; }), "welcome.version");
   EXPECT_EQ(field([](Welcome& w) { w.code = 200; }), "welcome.code");
   EXPECT_EQ(field([](Welcome& w) { w.descriptor_count = 4; }), "welcome.descriptor_count");
   EXPECT_EQ(field([](Welcome& w) { w.reserved0 = 3; }), "welcome.reserved0");
