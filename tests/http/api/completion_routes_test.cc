@@ -6,6 +6,7 @@
 #include "http/api/tokenize_routes.h"
 #include "tests/http/api/support/event_list.h"
 #include "tests/http/api/support/route_fixture.h"
+#include "tests/support/tiny_model.h"
 
 namespace kvd::http {
 namespace {
@@ -47,6 +48,24 @@ TEST_F(CompletionRoutesTest, AReplySaysHowItWasMade) {
   EXPECT_TRUE(At(again, "tokens").items().empty());
   EXPECT_EQ(At(again, "timings.prompt_n").integer(), 1);
   EXPECT_EQ(At(again, "cache.reused").integer(), At(again, "timings.cache_n").integer());
+}
+
+TEST_F(CompletionRoutesTest, ATailThatAWindowKeepsFromBeingCutIsComputedAgain) {
+  using kvd::test::Tokenizer;
+  Start(kvd::test::TinyModelPath(kvd::test::TinyOf(Architecture::kGemma2), Tokenizer::kBundled));
+  const auto request = [](int changed_from, const std::string& more) {
+    std::string ids = "\"prompt\":[";
+    for (int i = 0; i < 120; ++i) {
+      ids += (i == 0 ? "" : ",") + std::to_string(300 + i + (i < changed_from ? 0 : 7));
+    }
+    return ids + "],\"n_predict\":5,\"return_tokens\":true," + more;
+  };
+  (void)Complete(request(120, R"("id_slot":0)"));
+  const Value slot = Complete(request(50, R"("id_slot":0)"));
+  const Value alone = Complete(request(50, R"("id_slot":1,"cache_prompt":false)"));
+  EXPECT_EQ(At(slot, "tokens").items().size(), 5u);
+  EXPECT_TRUE(Equal(At(slot, "tokens"), At(alone, "tokens")));
+  EXPECT_EQ(At(slot, "cache.source").view(), "none");
 }
 
 TEST_F(CompletionRoutesTest, AStreamHasTheTextOfTheWholeReply) {
