@@ -2,8 +2,8 @@
 // bundled model, which the target starts once. The bytes up to the routes are covered by
 // http_request_fuzz.
 //
-// An input is: a byte that chooses the route, a byte of options (kIsResumable), the text that stands
-// for "{}" in the path, with the query behind a '?', a newline, and the body.
+// An input is: a byte that chooses the route, a byte of options (kIsResumable), the text that
+// stands for "{}" in the path, with the query behind a '?', a newline, and the body.
 //
 // Oracle, in addition to the sanitizers: a handler sends one reply, whole or in pieces; its status
 // is one that docs/http.md lists, and never 500; the body is JSON or, in a stream, events of JSON;
