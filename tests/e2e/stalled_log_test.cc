@@ -7,6 +7,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "tests/e2e/support/raw_client.h"
@@ -58,7 +59,8 @@ TEST(StalledLogTest, ADaemonWhoseLogIsNotReadServesItsClientsAndStops) {
 
   // The daemon continues to write its log when the pipe is read.
   std::string text;
-  for (int i = 0; i < 3000 && text.find("debug disconnect") == std::string::npos; ++i) {
+  const auto has = [&](std::string_view line) { return text.find(line) != std::string::npos; };
+  for (int i = 0; i < 3000 && !(has("debug disconnect") && has("warning refused")); ++i) {
     text += Drain(pipe.get());
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
