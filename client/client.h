@@ -118,8 +118,7 @@ class Client {
   Result<wire::ProfileReply> Profile() const;
   // Returns the state of the prompt cache on disk; is_on is 0 if the daemon has no prompt cache.
   Result<wire::CacheReply> CacheInfo() const;
-  // Returns the choices of matrix products that the daemon uses, and where they come from. Error:
-  // kInvalidArgument or kUnsupported (the daemon is older than this verb).
+  // Returns the choices of matrix products that the daemon uses, and where they come from.
   Result<wire::TuningReply> Tuning() const;
   // Returns the tenants with their limits and the amounts that they hold. Error: kPermission (the
   // caller is neither of the tenants' uid nor of the daemon's, or is a tenant).

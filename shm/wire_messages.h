@@ -37,6 +37,7 @@
 //      samplers and breakers; kEmbed says whether rows were scaled
 //   8  kGenerate has a grammar and triggers; the hello names a tenant and how long its session
 //      outlives its process; sequences expire
+//   9  kInfo has the progress of reading the weights; verb 47 reports the choices of products
 #pragma once
 
 #include <cstdint>

@@ -144,11 +144,10 @@ Status ShowInfo(const GlobalOptions& global) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
   KVD_TRY(const wire::InfoReply info, client.Info());
   KVD_TRY(const wire::CacheReply cache, client.CacheInfo());
-  // A daemon that is older than the verb answers with an error, and has no choices to show.
-  const Result<wire::TuningReply> tuning = client.Tuning();
+  KVD_TRY(const wire::TuningReply tuning, client.Tuning());
   if (global.wants_json) {
     Json json = JsonOf(info);
-    if (tuning) json.Set("tuning", TuningJson(*tuning));
+    json.Set("tuning", TuningJson(tuning));
     if (cache.is_on != 0) json.Set("prompt_cache", JsonOf(cache));
     std::puts(json.Text().c_str());
     return {};
@@ -185,7 +184,7 @@ Status ShowInfo(const GlobalOptions& global) {
        {"daemon", "pid " + number(info.pid) + ", version " + FieldText(info.version) +
                       ", kernels " + FieldText(info.kernels) + ", " + number(info.threads) +
                       " threads, up " + AgeText(info.uptime_ms)},
-       {"products", tuning ? TuningText(*tuning) : "not reported"},
+       {"products", TuningText(tuning)},
        {"socket", client.session().socket_path}},
       "ll");
   return {};

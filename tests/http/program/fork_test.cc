@@ -11,6 +11,7 @@
 
 #include "tests/e2e/support/temporary_folder.h"
 #include "tests/http/program/gateway_process.h"
+#include "tests/http/value_at.h"
 #include "text/json.h"
 #include "text/value.h"
 
@@ -27,14 +28,6 @@ constexpr char kChats[] = "/v1/chat/completions";
 // Suffixes in the form of the bundled model's template.
 constexpr char kSuffixes[] = R"("prompts":["<|user|>What color is the drum?<|end|><|assistant|>",)"
                              R"("<|user|>Where is the drum?<|end|><|assistant|>"])";
-
-Value At(const Value& value, std::string_view path) {
-  const std::size_t dot = path.find('.');
-  const Value* const found = value.is_dict() ? value.dict().Find(path.substr(0, dot)) : nullptr;
-  EXPECT_NE(found, nullptr) << path;
-  if (found == nullptr || dot == std::string_view::npos) return found == nullptr ? Value() : *found;
-  return At(*found, path.substr(dot + 1));
-}
 
 class ForkTest : public ::testing::Test {
  protected:
@@ -190,10 +183,9 @@ TEST_F(ForkTest, TheStreamsOfAForkAreMixedByIndex) {
   Start();
   const std::string id = Respond();
   const ReceivedReply stream = gateway_->Post(
-      kChats,
-      "{\"fork_from\":\"" + id +
-          R"(","stream":true,"ignore_eos":true,"max_tokens":80,"prompts":["What color is the drum?","Where is the drum?",)"
-          R"("Who keeps the drum?"]})");
+      kChats, "{\"fork_from\":\"" + id +
+                  R"(","stream":true,"ignore_eos":true,"max_tokens":80,"prompts":[)"
+                  R"("What color is the drum?","Where is the drum?","Who keeps the drum?"]})");
   EXPECT_EQ(stream.status, 200);
   EXPECT_THAT(stream.body, ::testing::EndsWith("data: [DONE]\n\n"));
   std::string order;

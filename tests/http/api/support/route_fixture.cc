@@ -115,12 +115,4 @@ std::string RouteTest::ErrorOf(const Reply& reply) {
   return std::to_string(reply.status) + " " + std::string(At(*value, "error.message").view());
 }
 
-Value At(const Value& value, std::string_view path) {
-  const std::size_t dot = path.find('.');
-  const Value* const found = value.is_dict() ? value.dict().Find(path.substr(0, dot)) : nullptr;
-  EXPECT_NE(found, nullptr) << path;
-  if (found == nullptr || dot == std::string_view::npos) return found == nullptr ? Value() : *found;
-  return At(*found, path.substr(dot + 1));
-}
-
 }  // namespace kvd::http::test

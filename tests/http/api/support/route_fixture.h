@@ -14,6 +14,7 @@
 
 #include "http/answer/gateway.h"
 #include "http/serve/router.h"
+#include "tests/http/value_at.h"
 #include "text/value.h"
 #include "tools/daemon_process/daemon_process.h"
 
@@ -66,8 +67,5 @@ class RouteTest : public ::testing::Test {
   }
   void RunUntil(const std::function<bool()>& is_done);
 };
-
-// The member of a value, or of a member: "timings.save_ms". Fails the test if it is absent.
-Value At(const Value& value, std::string_view path);
 
 }  // namespace kvd::http::test
