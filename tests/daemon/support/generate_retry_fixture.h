@@ -42,6 +42,7 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     std::vector<std::string_view> stops = {};
     std::string_view grammar = {};
     std::vector<wire::TriggerView> triggers = {};
+    std::uint64_t seed = 0;  // 0: derived from the session, so it differs from one run to the next
   };
   std::vector<std::byte> PayloadOf(const Wish& wish) {
     prompt_.clear();
@@ -56,6 +57,7 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     view.params.token_count = static_cast<std::uint32_t>(wish.prompt);
     view.params.predict_max = wish.predict_max;
     view.params.sampling = wish.sampling;
+    view.params.seed = wish.seed;
     view.params.sampling.temperature = wish.temperature;
     view.params.sampling.repeat_penalty = wish.repeat_penalty;
     view.params.sampling.repeat_last = 8;
