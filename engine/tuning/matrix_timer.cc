@@ -27,9 +27,8 @@ struct Pages {
 };
 Pages PagesOf(const std::byte* data, std::size_t bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(data) / page * page;
-  const auto end = RoundUp(reinterpret_cast<std::uintptr_t>(data) + bytes, page);
-  return {.begin = reinterpret_cast<std::byte*>(begin), .bytes = end - begin};
+  const auto before = reinterpret_cast<std::uintptr_t>(data) % page;
+  return {.begin = const_cast<std::byte*>(data) - before, .bytes = RoundUp(before + bytes, page)};
 }
 
 bool AreInMemory(const Pages& pages) {

@@ -1,8 +1,8 @@
 // Runs ServerSimulation, which simulates the daemon's io side, with seeds of 200 operations each:
 // 5,000 seeds with AddressSanitizer, which detects uses after free, and 500 without it.
 //
-// KVD_TEST_SEED replays one seed; KVD_SIMULATION_SEEDS sets the number of seeds. KVD_TEST_SCALE
-// does not reduce the number.
+// KVD_TEST_SEED replays one seed; KVD_SIMULATION_SEEDS sets the number of seeds. With a
+// KVD_TEST_SCALE below 1 there are 1,500 with AddressSanitizer.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,6 +15,7 @@
 #include "daemon/log.h"
 #include "tests/daemon/support/server_simulation.h"
 #include "tests/e2e/support/temporary_folder.h"
+#include "tests/support/test_scale.h"
 
 #if KVD_ADDRESS_SANITIZER
 #include <sanitizer/common_interface_defs.h>
@@ -23,7 +24,10 @@
 namespace kvd {
 namespace {
 
-constexpr std::uint64_t kSeeds = KVD_ADDRESS_SANITIZER ? 5000 : 500;
+std::uint64_t SeedCount() {
+  if (!KVD_ADDRESS_SANITIZER) return 500;
+  return test::IsScaledDown() ? 1500 : 5000;
+}
 constexpr int kOperations = 200;
 
 std::atomic<std::uint64_t> current_seed{0};
@@ -45,7 +49,7 @@ TEST(ServerSimulationTest, HellosTakeoversRestartsAndRequestsInAnyOrderKeepWhatI
   const std::uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
   const std::uint64_t last = one != nullptr     ? first
                              : count != nullptr ? std::strtoull(count, nullptr, 10)
-                                                : kSeeds;
+                                                : SeedCount();
   const test::TemporaryFolder stores("/dev/shm");  // a tmpfs, so that no operation waits for a disk
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     current_seed = seed;

@@ -11,6 +11,7 @@
 
 #include "shm/payload_codec.h"
 #include "tests/daemon/support/retry_fixture.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd::test {
 
@@ -141,7 +142,7 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     std::vector<TokenId> all = prompt_;
     all.insert(all.end(), right.tokens.begin(), right.tokens.end());
     ASSERT_EQ(held_, all);
-    for (int rounds = 0; rounds < 24; ++rounds) {
+    for (int rounds = 0; rounds < 24; rounds += IsScaledDown() ? 3 : 1) {
       for (std::size_t read = 0; read <= right.tokens.size(); ++read) {
         for (const std::optional<int> second : {std::optional<int>(), std::optional(rounds % 5)}) {
           SCOPED_TRACE("after " + std::to_string(rounds) + " rounds, " + std::to_string(read) +

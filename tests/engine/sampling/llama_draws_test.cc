@@ -15,6 +15,7 @@
 #include "engine/sampling/mersenne_stream.h"
 #include "engine/sampling/sampler.h"
 #include "tests/engine/sampling/recorded_samplers.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd {
 namespace {
@@ -111,6 +112,10 @@ TEST_F(LlamaDrawsTest, AStateFromTheRecordResumesAtAnyToken) {
   for (const Recorded& recorded : AllRecorded()) {
     Sampler first = Make(recorded);
     for (std::uint32_t i = 0; i < recorded.drawn.size(); ++i) {
+      if (test::IsScaledDown() && i % 4 != 1) {
+        (void)Draw(first, recorded, i);
+        continue;
+      }
       const auto kept = SamplerOf(RecordOf(first.options(), first.state()), kVocabulary);
       ASSERT_TRUE(kept) << kept.error().message;
       EXPECT_TRUE(kept->options.llama_draws);

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "tests/support/allocation_counter.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd {
 namespace {
@@ -134,7 +135,7 @@ TEST(SamplerModelTest, EveryCutKeepsWhatTheNaiveModelKeeps) {
   const auto one_of = [&](std::initializer_list<float> values) {
     return values.begin()[random() % values.size()];
   };
-  for (int round = 0; round < 120; ++round) {
+  for (int round = 0; round < test::Scaled(120, 24); ++round) {
     SamplerOptions params;
     params.sampling.temperature = one_of({0.3f, 0.8f, 1.0f, 1.7f});
     params.sampling.top_k = static_cast<std::int32_t>(one_of({0, 0, 1, 5, 40, 1000}));
