@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "engine/vocabulary/pair_table.h"
+#include "engine/vocabulary/text_index.h"
 #include "engine/vocabulary/token_table.h"
 
 namespace kvd {
@@ -50,6 +51,12 @@ class MergeRules {
   void AppendBytes(std::string_view text, std::vector<TokenId>& tokens) const;
 
  private:
+  // The merges that are read at once, each with two texts and their sum.
+  static constexpr std::size_t kPartSize = TextIndex::kFindManyMax / 3;
+
+  // Adds the merges of a part; the first one has the rank `first_rank`.
+  Status AddPart(std::span<const std::string> merges, std::size_t first_rank);
+
   MergeRules(const TokenTable& tokens, const ByteTokens& byte_tokens, std::size_t merge_count)
       : tokens_(tokens), byte_tokens_(byte_tokens), rules_(merge_count) {}
 

@@ -27,6 +27,11 @@ class PairTable {
     if (slot.pair == kEmpty) slot = {pair, value};
   }
 
+  // Brings the place of the pair into the cache: a following Add or Find waits less.
+  void Prefetch(std::int32_t left, std::int32_t right) const {
+    __builtin_prefetch(&slots_[FirstSlotOf(PairOf(left, right))]);
+  }
+
   Value Find(std::int32_t left, std::int32_t right) const {
     return slots_[SlotOf(PairOf(left, right))].value;
   }
@@ -42,8 +47,11 @@ class PairTable {
     return (std::uint64_t{static_cast<std::uint32_t>(left)} << 32) |
            static_cast<std::uint32_t>(right);
   }
+  std::size_t FirstSlotOf(std::uint64_t pair) const {
+    return (pair * 0x9e3779b97f4a7c15u) >> shift_;
+  }
   std::size_t SlotOf(std::uint64_t pair) const {
-    std::size_t slot = (pair * 0x9e3779b97f4a7c15u) >> shift_;
+    std::size_t slot = FirstSlotOf(pair);
     while (slots_[slot].pair != pair && slots_[slot].pair != kEmpty)
       slot = (slot + 1) & (slots_.size() - 1);
     return slot;

@@ -107,6 +107,11 @@ TokenId TokenTable::Find(std::string_view text) const {
   return ids_.Find(text, [this](TokenId token) { return this->text(token); });
 }
 
+void TokenTable::FindMany(std::span<const std::string_view> texts,
+                          std::span<TokenId> tokens) const {
+  ids_.FindMany(texts, [this](TokenId token) { return text(token); }, tokens);
+}
+
 ByteTokens FindHexTokens(const TokenTable& tokens) {
   constexpr std::string_view digits = "0123456789ABCDEF";
   ByteTokens found;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,6 +68,8 @@ class TokenTable {
 
   // The token with exactly this text, or kNoToken.
   TokenId Find(std::string_view text) const;
+  // tokens[i] becomes the token with the text texts[i], or kNoToken (TextIndex::FindMany).
+  void FindMany(std::span<const std::string_view> texts, std::span<TokenId> tokens) const;
   // The bytes of the longest text.
   std::size_t text_bytes_max() const { return text_bytes_max_; }
 

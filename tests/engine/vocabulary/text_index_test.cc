@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -47,6 +48,24 @@ TEST(TextIndexTest, FindsWhatAMapFinds) {
   // Texts keep their numbers when their addresses change.
   texts.reserve(2 * texts.capacity());
   for (const auto& [text, number] : expected) EXPECT_EQ(index.Find(text, text_of), number);
+
+  // Many searches at once find the same, also of texts that were never added.
+  std::vector<std::string> searched;
+  for (const auto& [text, number] : expected) {
+    searched.push_back(text);
+    searched.push_back(text + "~");
+  }
+  for (std::size_t begin = 0, count = 0; begin < searched.size(); begin += count) {
+    count = std::min<std::size_t>(1 + begin % TextIndex::kFindManyMax, searched.size() - begin);
+    const std::vector<std::string_view> part(
+        searched.begin() + static_cast<std::ptrdiff_t>(begin),
+        searched.begin() + static_cast<std::ptrdiff_t>(begin + count));
+    std::vector<std::int32_t> numbers(count);
+    index.FindMany(part, text_of, numbers);
+    for (std::size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(numbers[i], index.Find(part[i], text_of)) << part[i];
+    }
+  }
 }
 
 }  // namespace
