@@ -14,10 +14,10 @@
 
 #include "base/error.h"
 #include "http/answer/answer_group.h"
-#include "http/answer/stream_buffer.h"
 #include "http/api/error_of.h"
 #include "http/api/json_text.h"
 #include "http/api/reply_fields.h"
+#include "http/api/silence_comments.h"
 #include "http/loop/await.h"
 #include "http/serve/responder.h"
 
@@ -98,10 +98,7 @@ Await<void> SendAnswers(AnswerGroup<Source>& group, Form& form, const ReplyField
                         Responder& responder) {
   responder.OnGone([&group] { group.Cancel(); });
   if (fields.is_stream) {
-    // A stream that is made again after a restart has the same bytes, and therefore no comments.
-    const bool is_logged = JournalOf(responder) != nullptr;
-    const std::chrono::seconds no_time{0};
-    co_await SendStream(group, form, responder, is_logged ? no_time : fields.ping_time);
+    co_await SendStream(group, form, responder, CommentTime(fields, responder));
   } else {
     co_await SendWhole(group, form, responder);
   }

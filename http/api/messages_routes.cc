@@ -14,6 +14,7 @@
 #include "http/api/error_of.h"
 #include "http/api/event_text.h"
 #include "http/api/messages_reply.h"
+#include "http/api/silence_comments.h"
 #include "http/serve/error_reply.h"
 
 namespace kvd::http {
@@ -133,7 +134,11 @@ Await<void> Messages(Gateway& gateway, const Request& request, Responder& respon
     co_await responder.Send(std::move(reply));
     co_return;
   }
-  if (is_stream) co_return co_await Stream(*plan, tenant, request, responder);
+  if (is_stream) {
+    const auto stream = [&](Responder& to) { return Stream(*plan, tenant, request, to); };
+    co_return co_await WithComments(gateway.loop(), responder,
+                                    CommentTime(question->call.reply, responder), stream);
+  }
   co_await Whole(*plan, tenant, request, responder);
 }
 

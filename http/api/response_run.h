@@ -33,6 +33,7 @@ class ResponseRun {
   static Await<Result<std::unique_ptr<ResponseRun>>> Create(Gateway& gateway, ResponseStore& store,
                                                             const Request& request);
 
+  const ReplyFields& reply_fields() const { return call_.reply; }
   bool is_stream() const { return call_.reply.is_stream; }
   bool is_stored() const { return is_stored_; }
   bool is_background() const { return is_background_; }

@@ -3,7 +3,9 @@
 // A request with an X-Conversation-Id always runs as a job, which is found by this id, too.
 #include "http/api/responses_routes.h"
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "http/api/error_of.h"
 #include "http/api/event_text.h"
 #include "http/api/response_run.h"
+#include "http/api/silence_comments.h"
 #include "http/serve/error_reply.h"
 #include "text/json.h"
 
@@ -71,10 +74,12 @@ std::shared_ptr<Job> OwnJob(const Context& context, const Request& request, cons
   return nullptr;
 }
 
-Await<void> Run(ResponseRun& response, Responder& responder) {
+Await<void> Run(const Context& context, ResponseRun& response, Responder& responder) {
   const bool is_stream = response.is_stream() || response.is_background();
-  if (is_stream) co_return co_await response.Stream(responder);
-  co_await response.Whole(responder);
+  if (!is_stream) co_return co_await response.Whole(responder);
+  const auto stream = [&](Responder& to) { return response.Stream(to); };
+  co_await WithComments(context.gateway.loop(), responder,
+                        CommentTime(response.reply_fields(), responder), stream);
 }
 
 Await<void> Post(Context context, std::string path, const Request& request, Responder& responder) {
@@ -89,11 +94,11 @@ Await<void> Post(Context context, std::string path, const Request& request, Resp
     co_return;
   }
   ResponseRun& response = **run;
-  if (is_job_running) co_return co_await Run(response, responder);
+  if (is_job_running) co_return co_await Run(context, response, responder);
   const std::string conversation(request.header("X-Conversation-Id"));
   const bool is_found_by_id =
       response.is_background() || (response.is_stored() && response.is_stream());
-  if (!is_found_by_id && conversation.empty()) co_return co_await Run(response, responder);
+  if (!is_found_by_id && conversation.empty()) co_return co_await Run(context, response, responder);
   Status stored;
   if (is_found_by_id) {
     stored = response.StoreBegun(response.is_background() ? "queued" : "in_progress");
@@ -112,7 +117,11 @@ Await<void> Post(Context context, std::string path, const Request& request, Resp
     co_return;
   }
   const std::shared_ptr<StreamBuffer> buffer = (*job)->buffer;
-  co_await buffer->Follow(0, responder);
+  // A client that resumes a conversation's stream counts its bytes, so it gets no comments.
+  const bool has_comments = response.is_stream() && conversation.empty();
+  co_await WithComments(context.gateway.loop(), responder,
+                        has_comments ? response.reply_fields().ping_time : std::chrono::seconds(0),
+                        [&](Responder& to) { return buffer->Follow(0, to); });
   responder.OnGone(nullptr);
 }
 
@@ -148,7 +157,9 @@ Await<void> Get(Context context, const Request& request, std::string id, Respond
   }
   if (job) {
     const std::shared_ptr<StreamBuffer> buffer = job->buffer;
-    co_await buffer->FollowEvents(*after, responder);
+    const auto time = std::max(context.gateway.settings().ping_interval, std::chrono::seconds(0));
+    co_await WithComments(context.gateway.loop(), responder, time,
+                          [&](Responder& to) { return buffer->FollowEvents(*after, to); });
     responder.OnGone(nullptr);
     co_return;
   }

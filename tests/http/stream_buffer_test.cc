@@ -12,43 +12,12 @@
 
 #include "http/answer/answer_journal.h"
 #include "tests/e2e/support/temporary_folder.h"
+#include "tests/http/recording_responder.h"
 
 namespace kvd::http {
 namespace {
 
-// A client that takes everything.
-class Reader final : public Responder {
- public:
-  Await<bool> Send(Reply reply) override {
-    whole = std::move(reply);
-    co_return !gone;
-  }
-  Await<bool> Begin(Reply head) override {
-    type = head.content_type;
-    co_return !gone;
-  }
-  Await<bool> Write(std::string bytes) override {
-    text += bytes;
-    co_return !gone;
-  }
-  Await<bool> End() override {
-    has_ended = true;
-    co_return !gone;
-  }
-  bool is_gone() const override { return gone; }
-  void OnGone(std::function<void()> call) override { on_gone = std::move(call); }
-  void Leave() {
-    gone = true;
-    if (on_gone) on_gone();
-  }
-
-  std::optional<Reply> whole;
-  std::string type;
-  std::string text;
-  bool has_ended = false;
-  bool gone = false;
-  std::function<void()> on_gone;
-};
+using test::RecordingResponder;
 
 class StreamBufferTest : public ::testing::Test {
  protected:
@@ -63,7 +32,7 @@ class StreamBufferTest : public ::testing::Test {
   }
   void Begin() { Spawn(BeginIt(buffer_)); }
   void Write(std::string text) { Spawn(WriteIt(buffer_, std::move(text))); }
-  void Follow(std::size_t from, Reader& reader) { Spawn(buffer_.Follow(from, reader)); }
+  void Follow(std::size_t from, RecordingResponder& reader) { Spawn(buffer_.Follow(from, reader)); }
 
   static Await<void> BeginIt(StreamBuffer& buffer) {
     Reply head{.body = {}, .content_type = std::string(kEventStreamType)};
@@ -81,13 +50,13 @@ class StreamBufferTest : public ::testing::Test {
 };
 
 TEST_F(StreamBufferTest, ReadersBeginAnywhereAndGetWhatIsWrittenLater) {
-  Reader early;
+  RecordingResponder early;
   Follow(0, early);
   EXPECT_EQ(early.type, "");
   Begin();
   EXPECT_EQ(early.type, kEventStreamType);
   Write("hello ");
-  Reader late;
+  RecordingResponder late;
   Follow(3, late);
   Write("world");
   EXPECT_EQ(early.text, "hello world");
@@ -97,7 +66,7 @@ TEST_F(StreamBufferTest, ReadersBeginAnywhereAndGetWhatIsWrittenLater) {
   Run();
   EXPECT_TRUE(early.has_ended);
   EXPECT_TRUE(late.has_ended);
-  Reader afterwards;
+  RecordingResponder afterwards;
   Follow(6, afterwards);
   EXPECT_EQ(afterwards.text, "world");
   EXPECT_TRUE(afterwards.has_ended);
@@ -105,7 +74,7 @@ TEST_F(StreamBufferTest, ReadersBeginAnywhereAndGetWhatIsWrittenLater) {
 
 TEST_F(StreamBufferTest, AReaderThatLeavesDoesNotEndTheReply) {
   Begin();
-  Reader reader;
+  RecordingResponder reader;
   Follow(0, reader);
   reader.Leave();
   Run();
@@ -119,7 +88,7 @@ TEST_F(StreamBufferTest, CancelTellsTheHandler) {
   Begin();
   int calls = 0;
   buffer_.OnGone([&] { ++calls; });
-  Reader reader;
+  RecordingResponder reader;
   Follow(0, reader);
   buffer_.Cancel();
   buffer_.Cancel();
@@ -130,7 +99,7 @@ TEST_F(StreamBufferTest, CancelTellsTheHandler) {
 }
 
 TEST_F(StreamBufferTest, AWholeReplyIsPassedOn) {
-  Reader reader;
+  RecordingResponder reader;
   Follow(0, reader);
   Spawn(SendIt(buffer_, Reply{.status = 400, .body = "wrong"}));
   ASSERT_TRUE(reader.whole);
@@ -145,12 +114,12 @@ TEST_F(StreamBufferTest, ALongReplyDropsItsFirstBytes) {
   for (int i = 0; i < 20; ++i) Write(portion);
   EXPECT_EQ(buffer_.byte_count(), 20u << 20);
   EXPECT_GT(buffer_.dropped_bytes(), 0u);
-  Reader lost;
+  RecordingResponder lost;
   Follow(0, lost);
   ASSERT_TRUE(lost.whole);
   EXPECT_EQ(lost.whole->status, 400);
   buffer_.Finish();
-  Reader last;
+  RecordingResponder last;
   Follow((20u << 20) - 5, last);
   EXPECT_EQ(last.text, "xxxxx");
 }
@@ -174,7 +143,7 @@ class LoggedStreamTest : public StreamBufferTest {
     return std::make_unique<StreamBuffer>(loop_, *opened);
   }
   std::string TextOf(StreamBuffer& buffer) {
-    Reader reader;
+    RecordingResponder reader;
     Spawn(buffer.Follow(0, reader));
     EXPECT_EQ(reader.type, kEventStreamType);
     reader.Leave();
@@ -219,9 +188,9 @@ TEST_F(LoggedStreamTest, AStreamThatWasCompleteIsOver) {
 TEST_F(StreamBufferTest, EventsAreCounted) {
   Begin();
   Write("data: 0\n\ndata: 1\n\n");
-  Reader second;
+  RecordingResponder second;
   Spawn(buffer_.FollowEvents(1, second));
-  Reader future;
+  RecordingResponder future;
   Spawn(buffer_.FollowEvents(3, future));
   Write("data: 2\n\n");
   EXPECT_EQ(future.text, "");
@@ -230,7 +199,7 @@ TEST_F(StreamBufferTest, EventsAreCounted) {
   Run();
   EXPECT_EQ(second.text, "data: 1\n\ndata: 2\n\ndata: 3\n\n");
   EXPECT_EQ(future.text, "data: 3\n\n");
-  Reader beyond;
+  RecordingResponder beyond;
   Spawn(buffer_.FollowEvents(9, beyond));
   EXPECT_EQ(beyond.text, "");
   EXPECT_TRUE(beyond.has_ended);
