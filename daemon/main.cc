@@ -1,8 +1,6 @@
 // The main program of the daemon kvd. Exit status: 0: the daemon was stopped by a signal, or
 // --help, --version, --describe or --forget is done; 1: the daemon could not start or continue; 2:
 // the command line is wrong.
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -11,7 +9,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <thread>
@@ -26,18 +23,19 @@
 #include "daemon/listener.h"
 #include "daemon/log.h"
 #include "daemon/options.h"
+#include "daemon/process_signals.h"
 #include "daemon/prompt_cache.h"
 #include "daemon/sandbox.h"
 #include "daemon/saved_states.h"
 #include "daemon/scheduler.h"
 #include "daemon/server.h"
+#include "daemon/start_log.h"
 #include "daemon/state_directory.h"
 #include "daemon/thread_workers.h"
 #include "daemon/weight_reading.h"
 #include "daemon/weight_thread.h"
 #include "engine/engine.h"
 #include "engine/engine_parts.h"
-#include "engine/memory/memory_home.h"
 #include "engine/model/gguf_parts.h"
 #include "engine/model/model_config.h"
 #include "engine/vocabulary/vocabulary.h"
@@ -45,45 +43,6 @@
 
 namespace kvd {
 namespace {
-
-// How long a fault handler waits for queued log lines to be written before the daemon ends.
-constexpr std::chrono::milliseconds kFlushAtFault{200};
-
-// Handles SIGABRT. After the handler returns, abort() ends the process.
-extern "C" void OnAbort(int) { FlushLog(kFlushAtFault); }
-
-// Handles SIGBUS: the tmpfs has no page left, or a process of the same uid has truncated a mapped
-// file. The daemon cannot continue, so it reports the fault and ends.
-extern "C" void OnBusError(int) {
-  static constexpr char kText[] = "kvd: a mapped file shrank or its memory ran out (SIGBUS)\n";
-  FlushLog(kFlushAtFault);
-  pollfd error_output{STDERR_FILENO, POLLOUT, 0};
-  if (::poll(&error_output, 1, 0) == 1) (void)!::write(STDERR_FILENO, kText, sizeof kText - 1);
-  ::_exit(1);
-}
-
-// Returns a descriptor that receives SIGTERM, SIGINT and SIGHUP, which are blocked in every thread.
-Result<UniqueFd> OpenSignals() {
-  sigset_t stops;
-  ::sigemptyset(&stops);
-  ::sigaddset(&stops, SIGTERM);
-  ::sigaddset(&stops, SIGINT);
-  ::sigaddset(&stops, SIGHUP);
-  if (::pthread_sigmask(SIG_BLOCK, &stops, nullptr) != 0) return FailErrno("signals");
-  UniqueFd signals(::signalfd(-1, &stops, SFD_NONBLOCK | SFD_CLOEXEC));
-  if (!signals) return FailErrno("signals");
-  struct sigaction on_bus{};
-  on_bus.sa_handler = OnBusError;
-  ::sigaction(SIGBUS, &on_bus, nullptr);
-  struct sigaction on_abort{};
-  on_abort.sa_handler = OnAbort;
-  ::sigaction(SIGABRT, &on_abort, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
-  // With SIGXFSZ ignored, a write beyond RLIMIT_FSIZE fails with EFBIG instead of ending the
-  // process. RLIMIT_FSIZE also applies to the segments of clients, which are files.
-  ::signal(SIGXFSZ, SIG_IGN);
-  return signals;
-}
 
 void RaiseDescriptorLimit() {
   rlimit limit{};
@@ -166,45 +125,6 @@ void EnterSandboxOf(const DaemonOptions& options, const StateDirectory& state,
   Log(LogLevel::kInfo, "sandbox", sandbox.text());
   for (const std::string& missing : sandbox.missing) {
     Log(LogLevel::kWarning, "sandbox_incomplete", "not restricted: " + Quoted(missing));
-  }
-}
-
-std::string StartText(Engine& engine, const std::string& socket_path, const StateDirectory& state) {
-  const PoolUsage usage = engine.memory().Usage();
-  return Concat("pid=", ::getpid(), " socket=", Quoted(socket_path),
-                " state=", Quoted(state.path()),
-                " cells=", std::uint64_t{usage.total_blocks} * layout::kBlockCells,
-                " vocab=", engine.config().vocab_size, " kernels=", engine.kernels().name,
-                " threads=", engine.options().threads);
-}
-
-void LogMemoryStart(const MemoryStart& start) {
-  for (const LostSequence& lost : start.lost) {
-    Log(LogLevel::kWarning, "sequence_dropped",
-        Concat("sequence=", static_cast<std::uint64_t>(lost.handle),
-               (lost.snapshot.empty() ? "" : " snapshot=" + Quoted(lost.snapshot)),
-               " reason=", Quoted(lost.reason)));
-  }
-  if (start.is_warm) {
-    Log(LogLevel::kInfo, "warm_start",
-        Concat(
-            "sequences=", start.sequences, " snapshots=", start.snapshots,
-            " dropped=", start.lost.size(),
-            (start.cells_checked ? " cells=checked" : " cells=not_checked (see --verify-pool)")));
-  } else if (start.why_cold.empty()) {
-    Log(LogLevel::kInfo, "cold_start", "no stored state was found");
-  } else {
-    Log(LogLevel::kWarning, "cold_start",
-        "the stored state cannot be used; meta is renamed to meta.bad: reason=" +
-            Quoted(start.why_cold));
-  }
-}
-
-void LogTuningStart(const TuningState& state) {
-  if (!state.why_ignored.empty()) {
-    Log(LogLevel::kWarning, "tuning_ignored", "reason=" + Quoted(state.why_ignored));
-  } else if (state.source == ChoiceSource::kMeasuredBefore) {
-    Log(LogLevel::kInfo, "tuning", Concat("measured_unix_ms=", state.tuning.measured_unix_ms));
   }
 }
 
@@ -427,7 +347,7 @@ Status Serve(const DaemonOptions& options, int signals) {
     Log(LogLevel::kInfo, "stopping", Concat("signal=", info.ssi_signo, " from_pid=", info.ssi_pid));
     loop.Stop();
   });
-  Log(LogLevel::kInfo, "start", StartText(*engine, socket_path, state));
+  LogStart(*engine, socket_path, state);
   const Vocabulary& vocabulary = engine->vocabulary();
   if (vocabulary.kind() != Vocabulary::Kind::kNone && vocabulary.chat_templates().empty()) {
     Log(LogLevel::kInfo, "no_chat_template", Quoted("clients format chats as ChatML"));
