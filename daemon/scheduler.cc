@@ -29,6 +29,7 @@ Scheduler::Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions 
       planner_(engine.options().ubatch_tokens),
       clock_(options_.step_seconds_max),
       sharing_(engine, options_.prompt_cache),
+      defragmentation_(engine, options_.defrag_threshold),
       has_idle_work_(options_.idle_work != nullptr) {}
 
 Status Scheduler::Submit(std::unique_ptr<ComputingRequest> request) {
@@ -177,24 +178,12 @@ bool Scheduler::RunOnce() {
   bool worked = HandleCancels();
   Settle();
   worked = RunLoners() || worked;
-  LookForWaste();
+  defragmentation_.Look();
   FillStep();
   worked = Step() || worked;
   worked = DoWork() || worked;
   Settle();
   return worked;
-}
-
-void Scheduler::LookForWaste() {
-  constexpr std::uint64_t kRoundsBetweenChecks = 64;
-  if (options_.defrag_threshold <= 0.0 || defragmentation_) return;
-  if (++rounds_ < next_waste_check_) return;
-  next_waste_check_ = rounds_ + kRoundsBetweenChecks;
-  if (PoolWaste(engine_.memory().Usage()) <= options_.defrag_threshold) return;
-  // rounds_ does not advance while a defragmentation runs, so the next check comes after the end of
-  // the defragmentation.
-  next_waste_check_ = rounds_ + 16 * kRoundsBetweenChecks;
-  defragmentation_.emplace(engine_.StartDefragmentation());
 }
 
 void Scheduler::TakeIn() {
@@ -245,45 +234,6 @@ void Scheduler::LookForPreparations() {
   }
 }
 
-std::size_t Scheduler::WorkLeft(const ComputingRequest& request) {
-  const std::size_t own = request.work_left();
-  return own > 0 ? own : request.preparation.cells_left();
-}
-
-WorkKind Scheduler::WorkKindOf(const ComputingRequest& request) {
-  return request.work_left() > 0 ? request.work_kind() : WorkKind::kRewrite;
-}
-
-void Scheduler::BeginWork() {
-  const auto works = [](const ComputingRequest& request) {
-    // A request that waits for another request's prompt must not take the turn to begin work,
-    // because the other request may need this turn.
-    return !request.finishing() && !request.opening.waits && WorkLeft(request) > 0;
-  };
-  std::vector<OwnerId> begun;  // the users whose requests have begun work
-  for (const auto& request : active_) {
-    if (request->has_begun_work && works(*request)) begun.push_back(request->session().owner());
-  }
-  while (begun.size() < kWorksMax) {
-    ComputingRequest* next = nullptr;
-    std::uint64_t next_turn = 0;
-    for (const auto& request : active_) {
-      if (request->has_begun_work || !works(*request)) continue;
-      const OwnerId owner = request->session().owner();
-      if (std::ranges::find(begun, owner) != begun.end()) continue;
-      const auto known = work_turns_.find(owner);
-      const std::uint64_t turn = known == work_turns_.end() ? 0 : known->second;
-      if (next != nullptr && next_turn <= turn) continue;
-      next = request.get();
-      next_turn = turn;
-    }
-    if (next == nullptr) return;
-    next->has_begun_work = true;
-    work_turns_[next->session().owner()] = ++work_turn_;
-    begun.push_back(next->session().owner());
-  }
-}
-
 std::uint32_t Scheduler::WeightOf(const Session& session) {
   return session.account() == nullptr ? 1 : session.account()->weight();
 }
@@ -309,7 +259,7 @@ void Scheduler::ListCandidates() {
     if (work > 0) candidate.wanted_tokens = clock_.InPromptTokens(WorkKindOf(*request), work);
     candidates_.push_back(candidate);
   }
-  if (!defragmentation_) return;
+  if (!defragmentation_.is_running()) return;
   // The automatic defragmentation follows the candidates of active_ and counts as a user of its
   // own.
   candidates_.push_back(
@@ -324,7 +274,7 @@ void Scheduler::FillStep() {
   do {
     sharing_.Prepare(active_);
     LookForPreparations();
-    BeginWork();
+    work_turns_.Begin(active_);
     ListCandidates();
     items_.clear();
     parts_.clear();
@@ -411,35 +361,18 @@ void Scheduler::DoWorkOf(const WorkShare& share) {
   if (share.request) {
     ComputingRequest& request = *share.request;
     const std::size_t before = WorkLeft(request);
-    DoRequestsWork(request, tokens);
+    AdvanceWork(engine_, request, tokens);
     const std::size_t after = request.finishing() ? 0 : WorkLeft(request);
-    // If more work is left than before the call of DoWork, the work has just begun and its amount
-    // has become known.
+    // If more work is left than before the call of AdvanceWork, the work has just begun and its
+    // amount has become known.
     is_measured = after <= before;
     if (after < before) done = std::min(before - after, tokens);
   } else {
-    done = DefragmentSome(tokens);
+    done = defragmentation_.Advance(tokens);
   }
   const std::chrono::duration<double> took = options_.now() - begin;
   if (is_measured) clock_.AddWork(kind, done, took.count());
   planner_.AddServed(candidates_[share.candidate], clock_.InPromptTokens(kind, done));
-}
-
-void Scheduler::DoRequestsWork(ComputingRequest& request, std::size_t tokens) {
-  if (request.work_left() > 0) return request.DoWork(engine_, tokens);
-  const Status prepared = request.preparation.Advance(engine_, request.sequence(), tokens);
-  if (!prepared) request.FailWith(prepared.error());
-  // When the preparation is done, the request must wait for a turn before it may begin other work.
-  if (request.preparation.cells_left() == 0) request.has_begun_work = false;
-}
-
-std::size_t Scheduler::DefragmentSome(std::size_t cells) {
-  const std::size_t slice =
-      std::clamp<std::size_t>(cells, Defragmentation::kSliceCellsMin, Defragmentation::kSliceCells);
-  // An error (no room for lists) ends the defragmentation; a later check may start another one.
-  if (defragmentation_->Slice(static_cast<std::uint32_t>(slice)).value_or(true))
-    defragmentation_.reset();
-  return slice;
 }
 
 void Scheduler::Compute() {

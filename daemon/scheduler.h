@@ -10,9 +10,7 @@
 //
 // Work that is not part of a step (ComputingRequest::work_left, and the preparation of a sequence
 // for a step) is divided among requests by the same plan as the tokens of the step, and is done
-// after the step. At most kWorksMax requests have begun work of this kind at a time, at most one
-// request of each user, so that the buffers, cells and state slots that these requests hold are
-// bounded. Other requests with such work wait.
+// after the step. WorkTurns bounds the number of requests that have begun such work.
 #pragma once
 
 #include <atomic>
@@ -28,11 +26,13 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "base/mutex.h"
+#include "daemon/automatic_defragmentation.h"
 #include "daemon/computing_request.h"
 #include "daemon/idle_work.h"
 #include "daemon/prefix_sharing.h"
 #include "daemon/step_clock.h"
 #include "daemon/step_planner.h"
+#include "daemon/work_turns.h"
 #include "engine/engine.h"
 
 namespace kvd {
@@ -60,8 +60,6 @@ struct SchedulerOptions {
 
 class Scheduler {
  public:
-  static constexpr std::size_t kWorksMax = 4;
-
   Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions options);
 
   // Errors: kBusy (another request computes on the sequence; the message names that request),
@@ -119,8 +117,6 @@ class Scheduler {
   void TakeIn();
   bool HandleCancels();
   bool RunLoners();
-  // Begins an automatic defragmentation if the waste exceeds SchedulerOptions::defrag_threshold.
-  void LookForWaste();
   bool Step();
   // Chooses the requests that compute, and fills items_, parts_ and works_.
   void FillStep();
@@ -131,20 +127,10 @@ class Scheduler {
   void ListCandidates();
   // Finds the sequences that must be prepared before their requests may take part in a step.
   void LookForPreparations();
-  // Returns the amount of the request's own work that is left; if the request has no such work,
-  // returns the amount that is left of the preparation of its sequence.
-  static std::size_t WorkLeft(const ComputingRequest& request);
-  static WorkKind WorkKindOf(const ComputingRequest& request);
   // The weight of the session's owner; 1 if the session counts for no account.
   static std::uint32_t WeightOf(const Session& session);
-  // Chooses which requests may begin their work.
-  void BeginWork();
   bool DoWork();
   void DoWorkOf(const WorkShare& share);
-  void DoRequestsWork(ComputingRequest& request, std::size_t tokens);
-  // Does one slice of the automatic defragmentation. Returns the number of cells of the slice,
-  // which may differ from `cells`.
-  std::size_t DefragmentSome(std::size_t cells);
   void Compute();
   std::size_t TokensNow(const ComputingRequest& request, std::size_t tokens) const;
   // Sends waiting answers and removes the requests that have ended.
@@ -177,14 +163,9 @@ class Scheduler {
   std::vector<StepItem> items_;
   std::vector<Part> parts_;  // the part of each item, with the index of the item in items_
   std::vector<WorkShare> works_;
-  // for each user, the number of the turn at which the user's last work began
-  std::unordered_map<OwnerId, std::uint64_t> work_turns_;
-  std::uint64_t work_turn_ = 0;
+  WorkTurns work_turns_;
   std::vector<float> scratch_;  // scratch rows of logits, [rows, vocab_size]
-  std::optional<Defragmentation> defragmentation_;
-  std::uint64_t rounds_ = 0;
-  // The number of the round in which the waste is checked next.
-  std::uint64_t next_waste_check_ = 0;
+  AutomaticDefragmentation defragmentation_;
   bool has_idle_work_;
   std::optional<std::chrono::steady_clock::time_point> idle_from_;  // when idle work may begin
 };

@@ -1,6 +1,7 @@
 #include <map>
 
 #include "daemon/encode_request.h"
+#include "daemon/work_turns.h"
 #include "tests/daemon/support/scheduler_fixture.h"
 
 namespace kvd {
@@ -242,11 +243,11 @@ TEST_F(CrossWorkTest, TextsThatAreBegunAreBoundedAndEndWithTheirSessions) {
     ASSERT_TRUE(scheduler_.RunOnce());
     most = std::max(most, engine_.open_texts());
   }
-  EXPECT_EQ(most, Scheduler::kWorksMax);
+  EXPECT_EQ(most, WorkTurns::kWorksMax);
   users[0]->session()->Close();
   scheduler_.CancelSession(users[0]->session()->id());
   EXPECT_TRUE(scheduler_.HasRequests(users[0]->session()->id()));
-  while (scheduler_.RunOnce()) EXPECT_LE(engine_.open_texts(), Scheduler::kWorksMax);
+  while (scheduler_.RunOnce()) EXPECT_LE(engine_.open_texts(), WorkTurns::kWorksMax);
   EXPECT_FALSE(scheduler_.HasRequests(users[0]->session()->id()));
   EXPECT_EQ(engine_.open_texts(), 0u);
   for (std::size_t user = 1; user < kUsers; ++user) {
@@ -294,7 +295,7 @@ TEST_F(CrossWorkTest, TheBuffersOfATextAreCountedWhileItIsOnItsWay) {
 
 TEST_F(CrossWorkTest, AUserWithManyTextsDoesNotKeepAnotherOnesFromBeginning) {
   std::vector<std::unique_ptr<TestSession>> users;
-  for (std::uint32_t user = 0; user < Scheduler::kWorksMax; ++user) {
+  for (std::uint32_t user = 0; user < WorkTurns::kWorksMax; ++user) {
     users.push_back(std::make_unique<TestSession>(user + 1, 1001 + user));
     for (int text = 0; text < 20; ++text) Encode(*users.back(), NewSequence(*users.back()), 100);
   }
@@ -306,7 +307,7 @@ TEST_F(CrossWorkTest, AUserWithManyTextsDoesNotKeepAnotherOnesFromBeginning) {
   const std::size_t before = Count().work;
   while (late.All().empty() && scheduler_.RunOnce()) {
   }
-  EXPECT_LE(Count().work - before, 2 * Scheduler::kWorksMax * 100);
+  EXPECT_LE(Count().work - before, 2 * WorkTurns::kWorksMax * 100);
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+// AutomaticDefragmentation: begins a defragmentation when too much of the pool is waste, and does
+// its slices.
+//
+// Owner: the scheduler, which counts the slices as work between steps. Only the engine thread uses
+// an AutomaticDefragmentation. The engine outlives it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "engine/engine.h"
+
+namespace kvd {
+
+class AutomaticDefragmentation {
+ public:
+  // `threshold`: the part of the used blocks that may be waste before a defragmentation begins; 0:
+  // none begins.
+  AutomaticDefragmentation(Engine& engine, double threshold)
+      : engine_(engine), threshold_(threshold) {}
+
+  // Begins a defragmentation if none runs and the waste exceeds the threshold. The scheduler calls
+  // Look in each round; the waste is only checked in some of them.
+  void Look();
+  bool is_running() const { return running_.has_value(); }
+  // Does one slice. Returns the number of cells of the slice, which may differ from `cells`.
+  // REQUIRES: is_running().
+  std::size_t Advance(std::size_t cells);
+
+ private:
+  Engine& engine_;
+  const double threshold_;
+  std::optional<Defragmentation> running_;
+  std::uint64_t rounds_ = 0;
+  // The number of the round in which the waste is checked next.
+  std::uint64_t next_check_ = 0;
+};
+
+}  // namespace kvd
