@@ -1,4 +1,4 @@
-// The options of the command line as plain values: main.cc fills them, and each verb reads the
+// The options of the command line as plain values: the parser fills them, and each verb reads the
 // struct that it is called with.
 #pragma once
 
