@@ -1,5 +1,7 @@
 #include "bench/bench_model.h"
 
+#include <benchmark/benchmark.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -26,6 +28,14 @@ std::string TakeModelFlag(int* argument_count, char** arguments) {
   *argument_count = kept;
   arguments[kept] = nullptr;
   return model;
+}
+
+int RunBenches(int argument_count, char** arguments, std::string& model_path) {
+  model_path = TakeModelFlag(&argument_count, arguments);
+  benchmark::Initialize(&argument_count, arguments);
+  if (benchmark::ReportUnrecognizedArguments(argument_count, arguments)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
 }
 
 }  // namespace kvd::bench

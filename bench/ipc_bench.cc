@@ -248,8 +248,5 @@ BENCHMARK(BM_ClientResident)->UseManualTime()->Iterations(1);
 }  // namespace kvd::bench
 
 int main(int argument_count, char** arguments) {
-  kvd::bench::model_path = kvd::bench::TakeModelFlag(&argument_count, arguments);
-  benchmark::Initialize(&argument_count, arguments);
-  if (benchmark::ReportUnrecognizedArguments(argument_count, arguments)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
+  return kvd::bench::RunBenches(argument_count, arguments, kvd::bench::model_path);
 }

@@ -160,8 +160,5 @@ BENCHMARK(BM_CacheOpened)->Unit(benchmark::kMicrosecond);
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  model_path = kvd::bench::TakeModelFlag(&argument_count, arguments);
-  benchmark::Initialize(&argument_count, arguments);
-  if (benchmark::ReportUnrecognizedArguments(argument_count, arguments)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
+  return kvd::bench::RunBenches(argument_count, arguments, model_path);
 }

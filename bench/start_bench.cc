@@ -162,9 +162,6 @@ BENCHMARK(BM_StartFromDisk)->UseManualTime()->Iterations(3)->Unit(benchmark::kMi
 }  // namespace kvd::bench
 
 int main(int argument_count, char** arguments) {
-  kvd::bench::model_path = kvd::bench::TakeModelFlag(&argument_count, arguments);
   (void)::setenv("TMPDIR", "/dev/shm", 0);  // the daemon's private directory
-  benchmark::Initialize(&argument_count, arguments);
-  if (benchmark::ReportUnrecognizedArguments(argument_count, arguments)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
+  return kvd::bench::RunBenches(argument_count, arguments, kvd::bench::model_path);
 }
