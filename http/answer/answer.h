@@ -154,6 +154,12 @@ class Answer {
   AnswerPiece Take(GeneratedPiece piece) const;
   // The generation has ended: continues after a shift (returns true), or completes end_.
   Await<Result<bool>> GoesOn();
+  // Claims the answer's sequence for a next generation that is not in the journal. Returns true if
+  // the claim has failed and the answer has started over instead.
+  Await<Result<bool>> ClaimOrStartOver();
+  // Starts the next generation of the answer with the sampler of the last one. `logged`: what the
+  // journal has of it; nullopt: the daemon computes it.
+  Status GenerateOn(std::optional<LoggedStart> logged, std::uint32_t flags);
   Await<Result<bool>> ShiftContext();
   // The generation has ended at the end of a portion of the reasoning budget: continues it, where
   // the budget is used up behind the forced tokens. Returns whether it continues.

@@ -82,6 +82,19 @@ Await<Result<bool>> Answer::GoesOn() {
   co_return false;
 }
 
+Await<Result<bool>> Answer::ClaimOrStartOver() {
+  const Status claimed = co_await Claim();
+  if (claimed) co_return false;
+  KVD_CO_CHECK_OK(co_await StartOver());
+  co_return true;
+}
+
+Status Answer::GenerateOn(std::optional<LoggedStart> logged, std::uint32_t flags) {
+  is_resumed_ = logged.has_value();
+  if (logged) start_ = std::move(*logged);
+  return Generate(request_.prompt.size(), flags | wire::kResumeSampler);
+}
+
 Await<Result<bool>> Answer::ShiftContext() {
   const wire::InfoReply& info = tenant_.model().info();
   const std::uint32_t most = tenant_.model().slot_cells();
@@ -95,11 +108,8 @@ Await<Result<bool>> Answer::ShiftContext() {
   const Pos end{static_cast<std::int32_t>(keep + removed)};
   auto logged = log() != nullptr ? log()->TakeStart(request_.number) : std::nullopt;
   if (!logged) {
-    const Status claimed = co_await Claim();
-    if (!claimed) {
-      KVD_CO_CHECK_OK(co_await StartOver());
-      co_return true;
-    }
+    KVD_CO_TRY(const bool has_started_over, co_await ClaimOrStartOver());
+    if (has_started_over) co_return true;
     // An earlier process may have been killed between the two verbs, so what was done is asked for.
     KVD_CO_TRY(const wire::SequenceEntry before, co_await session_->Query(sequence_));
     if (before.cell_count == cells_) {
@@ -122,10 +132,8 @@ Await<Result<bool>> Answer::ShiftContext() {
     slot.kept = slot.is_edited ? std::min(slot.kept, keep) : keep;
     slot.is_edited = true;
   }
-  is_resumed_ = logged.has_value();
-  if (logged) start_ = std::move(*logged);
   appended_.clear();
-  KVD_CO_CHECK_OK(Generate(request_.prompt.size(), wire::kContinue | wire::kResumeSampler));
+  KVD_CO_CHECK_OK(GenerateOn(std::move(logged), wire::kContinue));
   co_return true;
 }
 
@@ -141,11 +149,8 @@ Await<Result<bool>> Answer::ContinueBudget() {
   appended_.clear();
   auto logged = log() != nullptr ? log()->TakeStart(request_.number) : std::nullopt;
   if (!logged) {
-    const Status claimed = co_await Claim();
-    if (!claimed) {
-      KVD_CO_CHECK_OK(co_await StartOver());
-      co_return true;
-    }
+    KVD_CO_TRY(const bool has_started_over, co_await ClaimOrStartOver());
+    if (has_started_over) co_return true;
   }
   if (is_forced) {
     appended_ = budget_.forced();
@@ -159,10 +164,7 @@ Await<Result<bool>> Answer::ContinueBudget() {
     forced_piece_->text = std::move(text);
     Count(*forced_piece_);
   }
-  is_resumed_ = logged.has_value();
-  if (logged) start_ = std::move(*logged);
-  const std::uint32_t flags = appended_.empty() ? wire::kContinue : 0u;
-  KVD_CO_CHECK_OK(Generate(request_.prompt.size(), flags | wire::kResumeSampler));
+  KVD_CO_CHECK_OK(GenerateOn(std::move(logged), appended_.empty() ? wire::kContinue : 0u));
   co_return true;
 }
 
