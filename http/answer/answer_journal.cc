@@ -30,12 +30,28 @@ enum RecordKind : std::uint32_t {
 };
 constexpr std::size_t kFrameBytes = 12;  // of a record, around its bytes
 
-// A byte that is neither 0 nor 1 is no truth value.
-bool GetFlag(RecordReader& reader, bool& flag) {
-  std::uint8_t byte = 0;
-  if (!reader.Get(byte) || byte > 1) return false;
-  flag = byte == 1;
+void PutHeaders(RecordWriter& writer, const std::vector<Header>& headers) {
+  writer.Put(static_cast<std::uint32_t>(headers.size()));
+  for (const Header& header : headers) writer.PutEach(header.name, header.value);
+}
+
+bool GetHeaders(RecordReader& reader, std::vector<Header>& headers) {
+  std::uint32_t count = 0;
+  if (!reader.Get(count)) return false;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Header header;
+    if (!reader.GetEach(header.name, header.value)) return false;
+    headers.push_back(std::move(header));
+  }
   return true;
+}
+
+// The headers as the journal stores them: without the keys of clients.
+std::vector<Header> WithoutKeys(std::vector<Header> headers) {
+  for (Header& header : headers) {
+    if (header.name == "Authorization" || header.name == "X-Api-Key") header.value.clear();
+  }
+  return headers;
 }
 
 std::uint32_t ChecksumOf(std::string_view bytes) {
@@ -75,20 +91,9 @@ Result<std::shared_ptr<AnswerJournal>> AnswerJournal::Create(int directory, cons
   journal->id_ = id;
   journal->request_ = request;
   RecordWriter writer;
-  writer.Put(id);
-  writer.Put(request.method);
-  writer.Put(request.path);
-  writer.Put(request.body);
-  writer.Put(request.tenant);
-  writer.Put(request.nonce);
-  writer.Put(request.unix_s);
-  writer.Put(static_cast<std::uint32_t>(request.headers.size()));
-  for (const Header& header : request.headers) {
-    // Keys are not stored.
-    const bool is_secret = header.name == "Authorization" || header.name == "X-Api-Key";
-    writer.Put(header.name);
-    writer.Put(is_secret ? std::string() : header.value);
-  }
+  writer.PutEach(id, request.method, request.path, request.body, request.tenant, request.nonce,
+                 request.unix_s);
+  PutHeaders(writer, WithoutKeys(request.headers));
   KVD_CHECK_OK(journal->Append(kRequest, writer.bytes()));
   return journal;
 }
@@ -127,18 +132,9 @@ Result<std::shared_ptr<AnswerJournal>> AnswerJournal::Open(int directory, const 
 
 bool AnswerJournal::TakeRequest(std::string_view bytes) {
   RecordReader reader(bytes);
-  std::uint32_t headers = 0;
-  if (!reader.Get(id_) || !reader.Get(request_.method) || !reader.Get(request_.path) ||
-      !reader.Get(request_.body) || !reader.Get(request_.tenant) || !reader.Get(request_.nonce) ||
-      !reader.Get(request_.unix_s) || !reader.Get(headers)) {
-    return false;
-  }
-  for (std::uint32_t i = 0; i < headers; ++i) {
-    Header header;
-    if (!reader.Get(header.name) || !reader.Get(header.value)) return false;
-    request_.headers.push_back(std::move(header));
-  }
-  return reader.is_at_end();
+  return reader.GetEach(id_, request_.method, request_.path, request_.body, request_.tenant,
+                        request_.nonce, request_.unix_s) &&
+         GetHeaders(reader, request_.headers) && reader.is_at_end();
 }
 
 bool AnswerJournal::TakeOfAnswer(std::uint32_t kind, std::string_view bytes) {
@@ -154,13 +150,10 @@ bool AnswerJournal::TakeOfAnswer(std::uint32_t kind, std::string_view bytes) {
     case kStart: {
       LoggedStart start;
       CacheReport& cache = start.cache;
-      if (!reader.Get(start.request) || !reader.Get(start.sequence) || !reader.Get(start.session) ||
-          !reader.Get(start.slot) || !reader.Get(start.cells) || !reader.Get(start.first) ||
-          !reader.Get(start.flags) || !reader.Get(start.prompt_tokens) ||
-          !reader.Get(start.cached_tokens) || !GetFlag(reader, start.has_counted_prompt) ||
-          !GetFlag(reader, start.is_branch) || !GetFlag(reader, start.is_first) ||
-          !reader.Get(cache.reused) || !reader.Get(cache.source) || !reader.Get(cache.limit) ||
-          !reader.Get(cache.prompt_text) || !reader.Get(cache.cached_text)) {
+      if (!reader.GetEach(start.request, start.sequence, start.session, start.slot, start.cells,
+                          start.first, start.flags, start.prompt_tokens, start.cached_tokens,
+                          start.has_counted_prompt, start.is_branch, start.is_first, cache.reused,
+                          cache.source, cache.limit, cache.prompt_text, cache.cached_text)) {
         return false;
       }
       if (start.is_first) answer = {};
@@ -169,9 +162,8 @@ bool AnswerJournal::TakeOfAnswer(std::uint32_t kind, std::string_view bytes) {
     }
     case kPiece: {
       GeneratedPiece piece;
-      if (!reader.GetAll(piece.tokens) || !reader.Get(piece.text) ||
-          !reader.GetAll(piece.logprobs) || !GetFlag(reader, piece.is_progress) ||
-          !reader.Get(piece.done) || !reader.Get(piece.total)) {
+      if (!reader.GetEach(piece.tokens, piece.text, piece.logprobs, piece.is_progress, piece.done,
+                          piece.total)) {
         return false;
       }
       answer.records.emplace_back(std::move(piece));
@@ -196,15 +188,9 @@ bool AnswerJournal::TakeOfReply(std::uint32_t kind, std::string_view bytes) {
   }
   LoggedReply reply;
   std::string text;
-  std::uint32_t headers = 0;
-  if (reply_ || !reader.Get(reply.head.status) || !GetFlag(reader, reply.is_whole) ||
-      !reader.Get(reply.head.content_type) || !reader.Get(text) || !reader.Get(headers)) {
+  if (reply_ || !reader.GetEach(reply.head.status, reply.is_whole, reply.head.content_type, text) ||
+      !GetHeaders(reader, reply.head.headers)) {
     return false;
-  }
-  for (std::uint32_t i = 0; i < headers; ++i) {
-    Header header;
-    if (!reader.Get(header.name) || !reader.Get(header.value)) return false;
-    reply.head.headers.push_back(std::move(header));
   }
   if (reply.is_whole) reply.texts.push_back(std::move(text));
   reply_ = std::move(reply);
@@ -313,44 +299,25 @@ void AnswerJournal::Log(std::uint32_t kind, const std::string& bytes) {
 }
 
 void AnswerJournal::Put(const LoggedStart& start, std::uint32_t answer) {
+  const CacheReport& cache = start.cache;
   RecordWriter writer;
-  writer.Put(answer);
-  writer.Put(start.request);
-  writer.Put(start.sequence);
-  writer.Put(start.session);
-  writer.Put(start.slot);
-  writer.Put(start.cells);
-  writer.Put(start.first);
-  writer.Put(start.flags);
-  writer.Put(start.prompt_tokens);
-  writer.Put(start.cached_tokens);
-  writer.Put(start.has_counted_prompt);
-  writer.Put(start.is_branch);
-  writer.Put(start.is_first);
-  writer.Put(start.cache.reused);
-  writer.Put(start.cache.source);
-  writer.Put(start.cache.limit);
-  writer.Put(start.cache.prompt_text);
-  writer.Put(start.cache.cached_text);
+  writer.PutEach(answer, start.request, start.sequence, start.session, start.slot, start.cells,
+                 start.first, start.flags, start.prompt_tokens, start.cached_tokens,
+                 start.has_counted_prompt, start.is_branch, start.is_first, cache.reused,
+                 cache.source, cache.limit, cache.prompt_text, cache.cached_text);
   Log(kStart, writer.bytes());
 }
 
 void AnswerJournal::Put(const GeneratedPiece& piece, std::uint32_t answer) {
   RecordWriter writer;
-  writer.Put(answer);
-  writer.PutAll(piece.tokens);
-  writer.Put(piece.text);
-  writer.PutAll(piece.logprobs);
-  writer.Put(piece.is_progress);
-  writer.Put(piece.done);
-  writer.Put(piece.total);
+  writer.PutEach(answer, piece.tokens, piece.text, piece.logprobs, piece.is_progress, piece.done,
+                 piece.total);
   Log(kPiece, writer.bytes());
 }
 
 void AnswerJournal::Put(const wire::GenerateResult& result, std::uint32_t answer) {
   RecordWriter writer;
-  writer.Put(answer);
-  writer.Put(result);
+  writer.PutEach(answer, result);
   Log(kResult, writer.bytes());
 }
 
@@ -368,15 +335,8 @@ void AnswerJournal::PutEvent(std::uint32_t answer) {
 
 void AnswerJournal::PutHead(const Reply& head, bool is_whole, const std::string& text) {
   RecordWriter writer;
-  writer.Put(head.status);
-  writer.Put(is_whole);
-  writer.Put(head.content_type);
-  writer.Put(text);
-  writer.Put(static_cast<std::uint32_t>(head.headers.size()));
-  for (const Header& header : head.headers) {
-    writer.Put(header.name);
-    writer.Put(header.value);
-  }
+  writer.PutEach(head.status, is_whole, head.content_type, text);
+  PutHeaders(writer, head.headers);
   Log(kHead, writer.bytes());
 }
 
