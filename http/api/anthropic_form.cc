@@ -1,12 +1,12 @@
 #include "http/api/anthropic_form.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/text.h"
 #include "http/answer/chat_plan.h"
+#include "http/api/chat_values.h"
 #include "http/api/fields.h"
 #include "text/json.h"
 
@@ -18,13 +18,6 @@ Value TextPart(std::string text) {
   part.Set("type", Value::String("text"));
   part.Set("text", Value::String(std::move(text)));
   return Value::Of(std::move(part));
-}
-
-Value Message(std::string_view role, Value content) {
-  Dict message;
-  message.Set("role", Value::String(std::string(role)));
-  message.Set("content", std::move(content));
-  return Value::Of(std::move(message));
 }
 
 // Claude Code's first system block is "x-anthropic-billing-header: ...; cch=a5145; ...". The five
@@ -71,7 +64,7 @@ Status AddSystem(const Fields& body, std::vector<Value>& messages) {
   KVD_TRY(const std::vector<std::string> texts, Texts(*system, "system"));
   std::string all;
   for (std::size_t i = 0; i < texts.size(); ++i) all += i == 0 ? Masked(texts[i]) : texts[i];
-  messages.push_back(Message("system", Value::String(std::move(all))));
+  messages.push_back(MessageValue("system", Value::String(std::move(all))));
   return {};
 }
 
@@ -83,7 +76,7 @@ Result<Value> ToolMessage(const Fields& block, const std::string& path) {
     KVD_TRY(const std::vector<std::string> texts, Texts(*content, path + ".content"));
     for (const std::string& text : texts) all += (all.empty() ? "" : "\n") + text;
   }
-  Dict message = Message("tool", Value::String(std::move(all))).dict();
+  Dict message = MessageValue("tool", Value::String(std::move(all))).dict();
   message.Set("tool_call_id", Value::String(id));
   return Value::Of(std::move(message));
 }
@@ -94,14 +87,7 @@ Result<Value> CallOf(const Fields& block, const std::string& path) {
   if (name.empty()) return Fail(Code::kInvalidArgument, path, ".name: missing");
   KVD_TRY(const Value* const input, block.Object("input"));
   KVD_TRY(std::string arguments, WriteJson(input == nullptr ? Value::Of(Dict()) : *input));
-  Dict function;
-  function.Set("name", Value::String(name));
-  function.Set("arguments", Value::String(std::move(arguments)));
-  Dict call;
-  call.Set("id", Value::String(id));
-  call.Set("type", Value::String("function"));
-  call.Set("function", Value::Of(std::move(function)));
-  return Value::Of(std::move(call));
+  return CallValue(id, name, std::move(arguments));
 }
 
 // One message becomes the messages of its tool results, and one message of its other blocks.
@@ -148,11 +134,11 @@ Status AddMessage(const Value& message, const std::string& path, std::vector<Val
   }
   const Value* const content = fields.Find("content");
   if (content == nullptr) {
-    messages.push_back(Message(role, Value::String("")));
+    messages.push_back(MessageValue(role, Value::String("")));
     return {};
   }
   if (content->is_string()) {
-    messages.push_back(Message(role, *content));
+    messages.push_back(MessageValue(role, *content));
     return {};
   }
   if (!content->is_list()) {
@@ -171,7 +157,7 @@ Status AddMessage(const Value& message, const std::string& path, std::vector<Val
   } else if (!blocks.parts.empty()) {
     rest = Value::List(std::move(blocks.parts));
   }
-  Dict converted = Message(role, std::move(rest)).dict();
+  Dict converted = MessageValue(role, std::move(rest)).dict();
   if (!blocks.calls.empty()) converted.Set("tool_calls", Value::List(std::move(blocks.calls)));
   if (!blocks.reasoning.empty()) {
     converted.Set("reasoning_content", Value::String(std::move(blocks.reasoning)));
@@ -196,10 +182,7 @@ Result<Value> ToolsOf(const Value& tools) {
     }
     KVD_TRY(const Value* const schema, fields.Object("input_schema"));
     function.Set("parameters", schema == nullptr ? Value::Of(Dict()) : *schema);
-    Dict entry;
-    entry.Set("type", Value::String("function"));
-    entry.Set("function", Value::Of(std::move(function)));
-    converted.push_back(Value::Of(std::move(entry)));
+    converted.push_back(ToolValue(Value::Of(std::move(function))));
   }
   return Value::List(std::move(converted));
 }
@@ -213,12 +196,7 @@ Status SetToolChoice(const Value& choice, Dict& chat) {
     chat.Set("tool_choice", Value::String("required"));
   } else if (type == "tool") {
     KVD_TRY(const std::string name, fields.String("name"));
-    Dict function;
-    function.Set("name", Value::String(name));
-    Dict named;
-    named.Set("type", Value::String("function"));
-    named.Set("function", Value::Of(std::move(function)));
-    chat.Set("tool_choice", Value::Of(std::move(named)));
+    chat.Set("tool_choice", ChoiceValue(name));
   } else {
     return Fail(Code::kInvalidArgument, "tool_choice.type: \"", type,
                 "\" is none of auto, any, tool, none");
@@ -232,14 +210,8 @@ Status SetToolChoice(const Value& choice, Dict& chat) {
 
 Result<Value> OpenAiFormOfMessages(const Value& body) {
   const Fields fields(body);
-  Dict chat;
-  for (const auto& [name, value] : body.dict().items()) {
-    constexpr std::string_view kConverted[] = {
-        "system", "messages", "tools", "tool_choice", "thinking", "metadata", "stop_sequences"};
-    const bool is_converted = name.is_string() && std::ranges::find(kConverted, name.view()) !=
-                                                      std::ranges::end(kConverted);
-    if (!is_converted) chat.Set(name, value);
-  }
+  Dict chat = MembersExcept(body, {"system", "messages", "tools", "tool_choice", "thinking",
+                                   "metadata", "stop_sequences"});
   std::vector<Value> messages;
   KVD_CHECK_OK(AddSystem(fields, messages));
   KVD_TRY(const Value* const list, fields.List("messages"));
@@ -248,7 +220,7 @@ Result<Value> OpenAiFormOfMessages(const Value& body) {
     KVD_CHECK_OK(AddMessage(list->items()[i], Concat("messages[", i, "]"), messages));
   }
   // A chat of no messages asks for an answer to nothing.
-  if (messages.empty()) messages.push_back(Message("user", Value::String("")));
+  if (messages.empty()) messages.push_back(MessageValue("user", Value::String("")));
   chat.Set("messages", Value::List(std::move(messages)));
   KVD_TRY(const Value* const tools, fields.List("tools"));
   if (tools != nullptr && !tools->items().empty()) {

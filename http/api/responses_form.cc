@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "http/answer/chat_plan.h"
+#include "http/api/chat_values.h"
 #include "http/api/fields.h"
 
 namespace kvd::http {
@@ -27,10 +28,7 @@ class Messages {
   }
   void AddText(std::string_view role, std::string text) {
     Flush();
-    Dict message;
-    message.Set("role", Value::String(std::string(role)));
-    message.Set("content", Value::String(std::move(text)));
-    messages_.push_back(Value::Of(std::move(message)));
+    messages_.push_back(MessageValue(role, Value::String(std::move(text))));
   }
   std::vector<Value> Take() {
     Flush();
@@ -98,15 +96,8 @@ class Messages {
     KVD_TRY(const std::string arguments, fields.String("arguments"));
     if (id.empty()) return Fail(Code::kInvalidArgument, path, ".call_id: missing");
     if (name.empty()) return Fail(Code::kInvalidArgument, path, ".name: missing");
-    Dict function;
-    function.Set("name", Value::String(name));
-    function.Set("arguments", Value::String(arguments));
-    Dict call;
-    call.Set("id", Value::String(id));
-    call.Set("type", Value::String("function"));
-    call.Set("function", Value::Of(std::move(function)));
     is_open_ = true;
-    calls_.push_back(Value::Of(std::move(call)));
+    calls_.push_back(CallValue(id, name, arguments));
     return {};
   }
 
@@ -138,9 +129,7 @@ class Messages {
   // Ends the assistant's message that items are added to.
   void Flush() {
     if (!is_open_) return;
-    Dict message;
-    message.Set("role", Value::String("assistant"));
-    message.Set("content", Value::String(std::exchange(content_, {})));
+    Dict message = MessageValue("assistant", Value::String(std::exchange(content_, {}))).dict();
     if (!reasoning_.empty()) {
       message.Set("reasoning_content", Value::String(std::exchange(reasoning_, {})));
     }
@@ -172,11 +161,8 @@ Result<Value> ToolsOf(const Value& tools) {
       if (const Value* const value = fields.Find(name); value != nullptr)
         function.Set(name, *value);
     }
-    Dict entry;
-    entry.Set("type", Value::String("function"));
     const Value* const nested = fields.Find("function");  // the form of chat completions
-    entry.Set("function", nested != nullptr ? *nested : Value::Of(std::move(function)));
-    converted.push_back(Value::Of(std::move(entry)));
+    converted.push_back(ToolValue(nested != nullptr ? *nested : Value::Of(std::move(function))));
   }
   return Value::List(std::move(converted));
 }
@@ -192,12 +178,7 @@ Status SetToolChoice(const Value& choice, Dict& chat) {
   }
   const Fields fields(choice, "tool_choice.");
   KVD_TRY(const std::string name, fields.String("name"));
-  Dict function;
-  function.Set("name", Value::String(name));
-  Dict named;
-  named.Set("type", Value::String("function"));
-  named.Set("function", Value::Of(std::move(function)));
-  chat.Set("tool_choice", Value::Of(std::move(named)));
+  chat.Set("tool_choice", ChoiceValue(name));
   return {};
 }
 
@@ -244,18 +225,10 @@ Result<std::vector<Value>> InputItems(const Value& body) {
 Result<Value> OpenAiFormOfResponse(const Value& body, const std::vector<Value>& earlier,
                                    const std::vector<Value>& input) {
   const Fields fields(body);
-  Dict chat;
-  for (const auto& [name, value] : body.dict().items()) {
-    constexpr std::string_view kConverted[] = {
-        "input",       "instructions", "previous_response_id",
-        "store",       "background",   "tools",
-        "tool_choice", "text",         "max_output_tokens",
-        "truncation",  "include",      "reasoning",
-        "metadata"};
-    const bool is_converted = name.is_string() && std::ranges::find(kConverted, name.view()) !=
-                                                      std::ranges::end(kConverted);
-    if (!is_converted) chat.Set(name, value);
-  }
+  Dict chat =
+      MembersExcept(body, {"input", "instructions", "previous_response_id", "store", "background",
+                           "tools", "tool_choice", "text", "max_output_tokens", "truncation",
+                           "include", "reasoning", "metadata"});
   Messages messages;
   KVD_TRY(const std::string instructions, fields.String("instructions"));
   if (!instructions.empty()) messages.AddText("system", instructions);
