@@ -4,7 +4,8 @@
 // The product of an element and the integer scale of its half block fits a byte. A register has
 // half a block of four rows, so the table of products of each row lies in the row's 128-bit lane,
 // and a byte shuffle looks the products up. Products with x then need no multiplication by the
-// scales of halves.
+// scales of halves. A table is a product of 16-bit words, copies of the scales times constants,
+// because the units of shuffles and shifts limit the unpacking.
 #pragma once
 
 #include "kernels/avx512/quads.h"
@@ -19,10 +20,11 @@ struct HalfParts {
   static KVD_ALWAYS_INLINE I Everywhere(int bits) {
     return _mm512_set1_epi8(static_cast<char>(bits));
   }
-  // Bytes 0..7 or 8..15 of each lane, of a and b in turn.
-  template <int kGroup>
-  static KVD_ALWAYS_INLINE I Interleaved(I a, I b) {
-    return kGroup == 0 ? _mm512_unpacklo_epi8(a, b) : _mm512_unpackhi_epi8(a, b);
+  // A constant of sixteen bytes in each lane. It is a constant of 64 bytes, because a broadcast of
+  // sixteen bytes from memory takes a shuffle unit.
+  static KVD_ALWAYS_INLINE I InEachLane(std::uint64_t low, std::uint64_t high) {
+    const auto a = static_cast<long long>(low), b = static_cast<long long>(high);
+    return _mm512_setr_epi64(a, b, a, b, a, b, a, b);
   }
 };
 
@@ -31,6 +33,7 @@ struct QuadQ2_K {
   static constexpr int kGroups = 2, kOffset = 0;
   static constexpr bool kMinimums = true, kHalves = false;
   using HalfMinimums = void;
+  using RepeatsRow = void;
   struct State {
     I scales;    // of the sixteen half parts of each row
     I minimums;  // the same
@@ -43,28 +46,27 @@ struct QuadQ2_K {
   }
   template <int kGroup>
   static KVD_ALWAYS_INLINE void Group(const State& state, const WeightRows& rows, Quad* quad) {
-    // Each half part has four products: 0, 1, 2 and 3 times its scale.
-    const I two = _mm512_add_epi8(state.scales, state.scales);
-    const I a = HalfParts::Interleaved<kGroup>(_mm512_setzero_si512(), state.scales);
-    const I b = HalfParts::Interleaved<kGroup>(two, _mm512_add_epi8(two, state.scales));
-    const I tables[2] = {_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b)};
+    I tables[2];
+    PutTables<kGroup>(state.scales, tables);
     I qs[2];
     QuadBytes::FromEach(rows, offsetof(BlockQ2_K, qs) + 32 * kGroup, qs);
-    StaticFor<4>([&](auto block) KVD_INLINE_LAMBDA {
-      StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
-        constexpr int kPart = 2 * decltype(block)::value + decltype(half)::value;
-        const I q = HalfParts::Masked(_mm512_srli_epi16(qs[half.value], 2 * block.value), 3,
-                                      HalfParts::Everywhere(4 * (kPart % 4)));
-        quad->w[block.value][half.value] = _mm512_shuffle_epi8(tables[kPart / 4], q);
+    StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
+      StaticFor<2>([&](auto top) KVD_INLINE_LAMBDA {
+        constexpr int kPart = 2 * decltype(top)::value + decltype(half)::value;
+        const I bits = top.value == 0 ? qs[half.value] : _mm512_srli_epi16(qs[half.value], 4);
+        const I even = HalfParts::Masked(bits, 3, HalfParts::Everywhere(4 * kPart));
+        const I odd = HalfParts::Masked(bits, 12, HalfParts::Everywhere(kPart));
+        quad->w[2 * top.value][half.value] = _mm512_shuffle_epi8(tables[0], even);
+        quad->w[2 * top.value + 1][half.value] = _mm512_shuffle_epi8(tables[1], odd);
       });
     });
     // A byte of each block, widened.
     const auto of_half = [&](int half) KVD_INLINE_LAMBDA {
       const auto place = [&](int block) KVD_INLINE_LAMBDA {
-        return static_cast<int>(0x80808000u | static_cast<unsigned>(8 * kGroup + 2 * block + half));
+        return std::uint64_t{0x80808000u} + static_cast<unsigned>(8 * kGroup + 2 * block + half);
       };
-      const __m128i places = _mm_setr_epi32(place(0), place(1), place(2), place(3));
-      return _mm512_shuffle_epi8(state.minimums, _mm512_broadcast_i32x4(places));
+      const I places = HalfParts::InEachLane(place(0) | place(1) << 32, place(2) | place(3) << 32);
+      return _mm512_shuffle_epi8(state.minimums, places);
     };
     const I first = of_half(0), second = of_half(1);
     const V dmin = QuadBytes::Everywhere(state.factors.dmin);
@@ -72,6 +74,26 @@ struct QuadQ2_K {
     quad->minimums = Lanes::Mul(_mm512_cvtepi32_ps(second), dmin);
     quad->half_minimums = Lanes::Mul(_mm512_cvtepi32_ps(_mm512_sub_epi32(second, first)),
                                      Lanes::Mul(dmin, Lanes::Set(1.0f / 128.0f)));
+  }
+
+ private:
+  // The products 0, 1, 2 and 3 times the scale of each half part: tables[0] for the blocks 0 and 2,
+  // tables[1] for the blocks 1 and 3. An index has q where qs has it, in bits 0 and 1 for the
+  // blocks 0 and 2, in bits 2 and 3 for the blocks 1 and 3; the other two bits number the half
+  // part.
+  template <int kGroup>
+  static KVD_ALWAYS_INLINE void PutTables(I scales, I (&tables)[2]) {
+    constexpr std::uint64_t kFirst = 8 * kGroup, kWords = kFirst * 0x0001000100010001u;
+    constexpr std::uint64_t kBytes = kFirst * 0x0101010101010101u;
+    // Words of a scale and a zero, times 256 * 1 + 0 or 256 * 3 + 2.
+    const I of_even =
+        HalfParts::InEachLane(0x8001800180008000u + kWords, 0x8005800580048004u + kWords);
+    tables[0] =
+        _mm512_mullo_epi16(_mm512_shuffle_epi8(scales, of_even), _mm512_set1_epi32(0x03020100));
+    // Words of the scales of two half parts, times q.
+    const I of_odd = _mm512_set1_epi64(static_cast<long long>(0x0706030207060302u + kBytes));
+    tables[1] = _mm512_mullo_epi16(_mm512_shuffle_epi8(scales, of_odd),
+                                   HalfParts::InEachLane(0x0001000100000000u, 0x0003000300020002u));
   }
 };
 
@@ -81,8 +103,9 @@ struct QuadQ3_K {
   static constexpr std::size_t kBytes = sizeof(BlockQ3_K);
   static constexpr int kGroups = 2, kOffset = 128;
   static constexpr bool kMinimums = false, kHalves = false;
+  using RepeatsRow = void;
   struct State {
-    I products[8];  // [q]: for the half parts of each row, plus 128
+    I scales;  // of the sixteen half parts of each row, plus 32
     I hmask[2];
     __m128 d;  // negated
   };
@@ -96,49 +119,76 @@ struct QuadQ3_K {
         _mm_setr_epi8(10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13, 10, 11, 12, 13);
     const I low = _mm512_srlv_epi64(_mm512_shuffle_epi8(end, _mm512_broadcast_i32x4(eight)),
                                     _mm512_broadcast_i32x4(_mm_set_epi64x(4, 0)));
-    const I high = _mm512_srlv_epi32(_mm512_shuffle_epi8(end, _mm512_broadcast_i32x4(four)),
-                                     _mm512_broadcast_i32x4(_mm_setr_epi32(0, 2, 4, 6)));
-    const I top = _mm512_slli_epi16(_mm512_and_si512(high, HalfParts::Everywhere(3)), 4);
-    const I scales = _mm512_sub_epi8(HalfParts::Masked(low, 15, top), HalfParts::Everywhere(32));
-    state.products[4] = HalfParts::Everywhere(128);
-    StaticFor<4>([&](auto i) KVD_INLINE_LAMBDA {
-      state.products[3 - i.value] = _mm512_add_epi8(state.products[4 - i.value], scales);
-      if constexpr (i.value < 3) {
-        state.products[5 + i.value] = _mm512_sub_epi8(state.products[4 + i.value], scales);
-      }
-    });
+    const I high = _mm512_rolv_epi32(_mm512_shuffle_epi8(end, _mm512_broadcast_i32x4(four)),
+                                     _mm512_broadcast_i32x4(_mm_setr_epi32(4, 2, 0, 30)));
+    const I low_bits = HalfParts::Everywhere(15), bits = HalfParts::Everywhere(63);
+    // (low & 15) | (high & 48)
+    state.scales = _mm512_and_si512(_mm512_ternarylogic_epi32(low_bits, low, high, 0xca), bits);
     QuadBytes::FromEach(rows, offsetof(BlockQ3_K, hmask), state.hmask);
     state.d = _mm_xor_ps(Fields::HalfOfEach(rows, offsetof(BlockQ3_K, d)), _mm_set1_ps(-0.0f));
     return state;
   }
   template <int kGroup>
   static KVD_ALWAYS_INLINE void Group(const State& state, const WeightRows& rows, Quad* quad) {
-    I pairs[4];  // [q / 2]
-    StaticFor<4>([&](auto i) KVD_INLINE_LAMBDA {
-      pairs[i.value] = HalfParts::Interleaved<kGroup>(state.products[2 * i.value],
-                                                      state.products[2 * i.value + 1]);
+    I tables[4];
+    StaticFor<4>([&](auto block) KVD_INLINE_LAMBDA {
+      tables[block.value] = Products<8 * kGroup + 2 * block.value>(state.scales);
     });
-    const I a = _mm512_unpacklo_epi16(pairs[0], pairs[1]);
-    const I b = _mm512_unpackhi_epi16(pairs[0], pairs[1]);
-    const I c = _mm512_unpacklo_epi16(pairs[2], pairs[3]);
-    const I d = _mm512_unpackhi_epi16(pairs[2], pairs[3]);
-    // The eight products of the first and the second half of each block.
-    const I tables[4] = {_mm512_unpacklo_epi32(a, c), _mm512_unpackhi_epi32(a, c),
-                         _mm512_unpacklo_epi32(b, d), _mm512_unpackhi_epi32(b, d)};
     I qs[2];
     QuadBytes::FromEach(rows, offsetof(BlockQ3_K, qs) + 32 * kGroup, qs);
-    StaticFor<4>([&](auto block) KVD_INLINE_LAMBDA {
-      StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
-        constexpr int kBit = 4 * kGroup + decltype(block)::value;
-        const I mask = state.hmask[half.value];
-        const I third = kBit < 2 ? _mm512_slli_epi16(mask, kBit < 2 ? 2 - kBit : 0)
-                                 : _mm512_srli_epi16(mask, kBit < 2 ? 0 : kBit - 2);
-        const I top = HalfParts::Masked(third, 4, HalfParts::Everywhere(8 * half.value));
-        const I q = HalfParts::Masked(_mm512_srli_epi16(qs[half.value], 2 * block.value), 3, top);
-        quad->w[block.value][half.value] = _mm512_shuffle_epi8(tables[block.value], q);
+    const I twos = HalfParts::Everywhere(0x33);
+    StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
+      const I mask = state.hmask[half.value];
+      const I bits = kGroup == 0 ? QuadBytes::Low(mask) : QuadBytes::High(mask);
+      StaticFor<2>([&](auto odd) KVD_INLINE_LAMBDA {
+        // The low half of a byte has the element of block 0 or 1, the high half that of block 2 or
+        // 3: two bits of qs, then the third bit. A shuffle ignores the bits 4 to 6 of an index.
+        const I low = _mm512_srli_epi16(qs[half.value], 2 * odd.value);
+        const I thirds = _mm512_shuffle_epi8(ThirdBits<odd.value>(), bits);
+        const I both = _mm512_ternarylogic_epi32(low, twos, thirds, 0xea);
+        const I high = _mm512_srli_epi16(both, 4);
+        I(&w)[2] = quad->w[odd.value], (&v)[2] = quad->w[2 + odd.value];
+        w[half.value] = _mm512_shuffle_epi8(tables[odd.value], OfHalf<half.value>(both));
+        v[half.value] = _mm512_shuffle_epi8(tables[2 + odd.value], OfHalf<half.value>(high));
       });
     });
     quad->scales = QuadBytes::Everywhere(state.d);
+  }
+
+ private:
+  // The eight products of half part kPart of each row, and the eight of the next half part. A word
+  // has the bytes 128 - (scale - 32) * (q - 4) of an even q and of q + 1.
+  template <int kPart>
+  static KVD_ALWAYS_INLINE I Products(I scales) {
+    constexpr std::uint64_t kWords = 0x0001000100010001u, kZeros = 0x8000u * kWords;
+    const I places = HalfParts::InEachLane(kPart * kWords | kZeros, (kPart + 1) * kWords | kZeros);
+    const auto factor = [](int q) KVD_INLINE_LAMBDA { return 4 - q + 256 * (3 - q); };
+    const auto rest = [&](int q) KVD_INLINE_LAMBDA { return 128 * 257 - 32 * factor(q); };
+    const I of_half = _mm512_shuffle_epi8(scales, places);
+    return _mm512_add_epi16(_mm512_mullo_epi16(of_half, OfEvens(factor)), OfEvens(rest));
+  }
+  // of(q) of q = 0, 2, 4 and 6, in each half of each lane.
+  template <class F>
+  static KVD_ALWAYS_INLINE I OfEvens(const F& of) {
+    const auto word = [&](int q) KVD_INLINE_LAMBDA { return std::uint64_t{of(q) & 0xffffu}; };
+    return _mm512_set1_epi64(
+        static_cast<long long>(word(0) | word(2) << 16 | word(4) << 32 | word(6) << 48));
+  }
+  // [four bits, one of each block]: the bits of blocks kOdd and 2 + kOdd as bits 2 and 6 of a byte.
+  template <int kOdd>
+  static KVD_ALWAYS_INLINE I ThirdBits() {
+    const auto byte = [](int bits) KVD_INLINE_LAMBDA {
+      return static_cast<char>((bits >> kOdd & 1) << 2 | (bits >> (2 + kOdd) & 1) << 6);
+    };
+    return _mm512_broadcast_i32x4(_mm_setr_epi8(
+        byte(0), byte(1), byte(2), byte(3), byte(4), byte(5), byte(6), byte(7), byte(8), byte(9),
+        byte(10), byte(11), byte(12), byte(13), byte(14), byte(15)));
+  }
+  // Indices into the products of the second half of a block begin at 8.
+  template <int kHalf>
+  static KVD_ALWAYS_INLINE I OfHalf(I indices) {
+    if constexpr (kHalf == 0) return indices;
+    return HalfParts::Masked(indices, 7, HalfParts::Everywhere(8));
   }
 };
 

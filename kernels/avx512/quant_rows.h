@@ -5,7 +5,8 @@
 // multiplied by them: 16 bytes of x, broadcast to every 128-bit lane, are used with two registers
 // of weights. The sums are kept in the first-level cache, so weights are read and unpacked once for
 // any number of rows. The speed is limited by memory and by the number of instructions: a core
-// executes about four vector instructions per cycle.
+// executes about four vector instructions per cycle. For some types, a single row of x is first
+// written with each sixteen bytes in all four lanes (RepeatPieces).
 #pragma once
 
 #include "kernels/avx512/pair_rows.h"
@@ -16,8 +17,24 @@ namespace kvd::kernels::avx512 {
 
 inline constexpr std::size_t kNarrowQuantRowsMax = 12;
 
-// Computes the products of kQuads quads of weights with the same blocks of a row of x.
-template <class Q, int kQuads>
+// Whether a product of one row reads x from repeated pieces. A reader whose shuffles and shifts
+// limit such a product declares RepeatsRow. Other types leave the first-level cache to the weights:
+// a row of 4,096 elements takes 24 KiB there if it is repeated.
+template <class Q>
+inline constexpr bool kRepeatsRow = requires { typename Q::RepeatsRow; };
+
+// Writes each sixteen bytes of a quantised row of n elements four times, to `to` (64-byte aligned).
+// On Zen 4, a broadcast of sixteen bytes from memory takes a shuffle unit, but a load of 64 bytes
+// does not.
+KVD_ALWAYS_INLINE void RepeatPieces(const std::uint8_t* row, std::size_t n, std::uint8_t* to) {
+  for (std::size_t i = 0; i < QuantizedRowBytes(n); i += 16) {
+    _mm512_store_si512(to + 4 * i, _mm512_broadcast_i32x4(Bytes::Load16(row + i)));
+  }
+}
+
+// Computes the products of kQuads quads of weights with the same blocks of a row of x. kRepeated:
+// the row is written by RepeatPieces.
+template <class Q, int kQuads, bool kRepeated>
 struct RowProducts {
   const std::uint8_t* x;  // the row (kernels/quantized_row.h)
   std::size_t padded;     // PaddedBlocks
@@ -95,13 +112,17 @@ struct RowProducts {
   }
   // Sixteen elements from `first`, counted from block b, in the lane of each weight row.
   KVD_ALWAYS_INLINE I Elements(std::size_t first) const {
-    return _mm512_broadcast_i32x4(Bytes::Load16(x + kQuantizedBlock * b + first));
+    return InEachLane(kQuantizedBlock * b + first);
   }
   // Numbers of the four blocks, in the lane of each weight row. array: 0 scales, 1 scaled sums, 2
   // starts, 3 half starts.
   KVD_ALWAYS_INLINE I Numbers(std::size_t array) const {
-    const std::uint8_t* from = x + kQuantizedBlock * padded;
-    return _mm512_broadcast_i32x4(Bytes::Load16(from + sizeof(float) * (array * padded + b)));
+    return InEachLane(kQuantizedBlock * padded + sizeof(float) * (array * padded + b));
+  }
+  // Sixteen bytes of the row.
+  KVD_ALWAYS_INLINE I InEachLane(std::size_t at) const {
+    if constexpr (kRepeated) return _mm512_load_si512(x + 4 * at);
+    return _mm512_broadcast_i32x4(Bytes::Load16(x + at));
   }
   static KVD_ALWAYS_INLINE void TakeOffset(I starts, I (&products)[kQuads]) {
     static_assert(Q::kOffset <= 128 && (Q::kOffset & (Q::kOffset - 1)) == 0);
@@ -133,14 +154,14 @@ template <class Q>
 struct RowsOf {
   using Reader = Q;
   using Blocks = Quad;
-  template <int kQuads>
-  using Products = RowProducts<Q, kQuads>;
+  template <int kQuads, bool kRepeated>
+  using Products = RowProducts<Q, kQuads, kRepeated>;
 };
 template <>
 struct RowsOf<QuadQ6_K> {
   using Reader = PairsQ6_K;
   using Blocks = PairQuad;
-  template <int kQuads>
+  template <int kQuads, bool>
   using Products = PairProducts<kQuads>;
 };
 
@@ -152,7 +173,13 @@ void QuantRows(const MatmulArgs& args) {
   const std::size_t padded = PaddedBlocks(n), stride = QuantizedRowBytes(n);
   const std::size_t row_bytes = QuadRowBytes<Q>(n);
   using Reader = typename RowsOf<Q>::Reader;
-  const auto* const rows = static_cast<const std::uint8_t*>(args.quantized_x);
+  constexpr bool kRepeated = kOneRow && kRepeatsRow<Q>;
+  const auto* rows = static_cast<const std::uint8_t*>(args.quantized_x);
+  if constexpr (kRepeated) {
+    auto* const repeated = reinterpret_cast<std::uint8_t*>(args.workspace);
+    RepeatPieces(rows, n, repeated);
+    rows = repeated;
+  }
   const std::size_t row_count = kOneRow ? 1 : args.row_count;
   // True: the weights of a step are prefetched in small parts between the rows of x. False: they
   // are prefetched all at once.
@@ -176,7 +203,7 @@ void QuantRows(const MatmulArgs& args) {
       const std::uint8_t* x = rows;
       for (std::size_t r = 0; r < row_count; ++r, x += stride) {
         if constexpr (kAskBetweenRows) ahead.Advance(asked_per_row);
-        add_row(typename RowsOf<Q>::template Products<kQuads>{x, padded, b}, sums[r]);
+        add_row(typename RowsOf<Q>::template Products<kQuads, kRepeated>{x, padded, b}, sums[r]);
       }
     };
     std::size_t b = 0;

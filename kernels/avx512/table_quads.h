@@ -39,6 +39,7 @@ struct QuadIQ4_NL : QuadOfTable<BlockIQ4_NL, kIQ4Values> {
 };
 
 struct QuadMXFP4 : QuadOfTable<BlockMXFP4, kMXFP4Values> {
+  using RepeatsRow = void;
   template <int kGroup>
   static KVD_ALWAYS_INLINE void Group(const State&, const WeightRows& rows, Quad* quad) {
     PutElements(rows, quad);
@@ -55,6 +56,7 @@ struct QuadIQ4_XS {
   static constexpr std::size_t kBytes = sizeof(BlockIQ4_XS);
   static constexpr int kGroups = 2, kOffset = 128;
   static constexpr bool kMinimums = false, kHalves = false;
+  using RepeatsRow = void;
   struct State {
     __m128 d;  // [row]
   };
