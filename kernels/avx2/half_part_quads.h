@@ -67,20 +67,36 @@ struct QuadQ3_K {
   }
   template <int kGroup>
   static KVD_ALWAYS_INLINE void Group(const State& state, const WeightRows& rows, Quad* quad) {
-    PutTwoBits(rows, offsetof(BlockQ3_K, qs) + 32 * kGroup, quad);
+    const __m256i twos = _mm256_set1_epi8(0x33);
     StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
+      const __m256i qs = Bytes::Load32(rows.at[o.value] + offsetof(BlockQ3_K, qs) + 32 * kGroup);
       const __m256i mask = Bytes::Load32(rows.at[o.value] + offsetof(BlockQ3_K, hmask));
-      StaticFor<4>([&](auto b) KVD_INLINE_LAMBDA {
-        constexpr int kBit = 4 * kGroup + decltype(b)::value;
-        const __m256i moved = kBit < 2 ? _mm256_slli_epi16(mask, kBit < 2 ? 2 - kBit : 0)
-                                       : _mm256_srli_epi16(mask, kBit < 2 ? 0 : kBit - 2);
-        __m256i& w = quad->w[o.value][b.value];
-        w = _mm256_or_si256(w, _mm256_and_si256(moved, _mm256_set1_epi8(4)));
+      const __m256i bits = kGroup == 0 ? QuadBytes::Low(mask) : QuadBytes::High(mask);
+      StaticFor<2>([&](auto odd) KVD_INLINE_LAMBDA {
+        // The low half of a byte has the element of block 0 or 1, the high half that of block 2 or
+        // 3: two bits of qs, then the third bit.
+        const __m256i low = _mm256_and_si256(_mm256_srli_epi16(qs, 2 * odd.value), twos);
+        const __m256i thirds = _mm256_shuffle_epi8(ThirdBits<odd.value>(), bits);
+        const __m256i both = _mm256_or_si256(low, thirds);
+        quad->w[o.value][odd.value] = QuadBytes::Low(both);
+        quad->w[o.value][2 + odd.value] = QuadBytes::High(both);
       });
     });
     PutHalfScales(Fields::HalfBytesOf(state.scales[2 * kGroup], state.scales[2 * kGroup + 1]),
                   quad);
     quad->scales = QuadBytes::Everywhere(state.d);
+  }
+
+ private:
+  // [four bits, one of each block]: the bits of blocks kOdd and 2 + kOdd as bits 2 and 6 of a byte.
+  template <int kOdd>
+  static KVD_ALWAYS_INLINE __m256i ThirdBits() {
+    const auto byte = [](int bits) KVD_INLINE_LAMBDA {
+      return static_cast<char>((bits >> kOdd & 1) << 2 | (bits >> (2 + kOdd) & 1) << 6);
+    };
+    return _mm256_broadcastsi128_si256(_mm_setr_epi8(
+        byte(0), byte(1), byte(2), byte(3), byte(4), byte(5), byte(6), byte(7), byte(8), byte(9),
+        byte(10), byte(11), byte(12), byte(13), byte(14), byte(15)));
   }
 };
 

@@ -23,8 +23,14 @@ struct Integers {  // sixteen lanes
   __m256i high;
 };
 
+// Whether a reader has the elements by halves of blocks, which its type ByHalves declares. A half
+// of two adjacent blocks is then in one register, so that the sums of the two blocks are in
+// different 128-bit lanes. A signed byte of such a reader is not -128.
+template <class Q>
+inline constexpr bool kByHalves = requires { typename Q::ByHalves; };
+
 struct Quad {
-  __m256i w[4][4];  // [row][block]
+  __m256i w[4][4];  // [row][block], or [row][2 * (pair of blocks) + half] if kByHalves
   V scales;
   V minimums;         // if kMinimums
   V half_minimums;    // if kHasHalfMinimums
@@ -250,18 +256,8 @@ struct Sums {
   static KVD_ALWAYS_INLINE __m256 OfPair(const Quad& quad, const QuantizedRow& row, std::size_t b) {
     const std::int8_t* q = row.q + kQuantizedBlock * (b + 2 * kPair);
     const __m256i x0 = Bytes::Load32(q), x1 = Bytes::Load32(q + kQuantizedBlock);
-    __m256i first[4], second[4];
-    StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
-      const __m256i p0 = Dot<Q::kSigned>(quad.w[o.value][2 * kPair], x0);
-      const __m256i p1 = Dot<Q::kSigned>(quad.w[o.value][2 * kPair + 1], x1);
-      first[o.value] = _mm256_permute2x128_si256(p0, p1, 0x20);
-      second[o.value] = _mm256_permute2x128_si256(p0, p1, 0x31);
-      if constexpr (!Q::kHalves) {
-        first[o.value] = _mm256_add_epi32(first[o.value], second[o.value]);
-      }
-    });
     if constexpr (!Q::kHalves) {
-      __m256i sums = Joined(first);
+      __m256i sums = Wholes<Q, kPair>(quad, x0, x1);
       if constexpr (Q::kOffset != 0) {
         sums = LessOffset<Q::kOffset>(sums, Expanded<kPair>(row.starts + b));
       }
@@ -269,14 +265,78 @@ struct Sums {
     } else {
       const __m256i halves = Expanded<kPair>(row.half_starts + b);
       const __m256i rests = _mm256_sub_epi32(Expanded<kPair>(row.starts + b), halves);
-      const __m256i s = LessOffset<Q::kOffset>(Joined(first), halves);
-      const __m256i t = LessOffset<Q::kOffset>(Joined(second), rests);
+      const HalfSums sums = Halves<Q, kPair>(quad, x0, x1);
+      const __m256i s = LessOffset<Q::kOffset>(sums.first, halves);
+      const __m256i t = LessOffset<Q::kOffset>(sums.second, rests);
       const auto part = [&](int half) KVD_INLINE_LAMBDA {
         return kPair == 0 ? quad.parts[half].low : quad.parts[half].high;
       };
       return _mm256_cvtepi32_ps(
           _mm256_add_epi32(_mm256_mullo_epi32(s, part(0)), _mm256_mullo_epi32(t, part(1))));
     }
+  }
+  // Sums of products of two blocks, [block][row]: of elements 0..15, and of 16..31.
+  struct HalfSums {
+    __m256i first;
+    __m256i second;
+  };
+  // The blocks 2 * kPair and 2 * kPair + 1 of a quad times x0 and x1.
+  template <class Q, int kPair>
+  static KVD_ALWAYS_INLINE HalfSums Halves(const Quad& quad, __m256i x0, __m256i x1) {
+    if constexpr (!Q::kSigned && Q::kBits <= 5) {
+      const __m256i a = JoinedOfBlock<2 * kPair>(quad, x0);
+      const __m256i b = JoinedOfBlock<2 * kPair + 1>(quad, x1);
+      return {_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31)};
+    } else {
+      __m256i first[4], second[4];
+      StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
+        const __m256i a = Dot<Q::kSigned>(quad.w[o.value][2 * kPair], x0);
+        const __m256i b = Dot<Q::kSigned>(quad.w[o.value][2 * kPair + 1], x1);
+        first[o.value] = _mm256_permute2x128_si256(a, b, 0x20);
+        second[o.value] = _mm256_permute2x128_si256(a, b, 0x31);
+      });
+      return {Joined(first), Joined(second)};
+    }
+  }
+  // The same for types without half scales: sums of whole blocks.
+  template <class Q, int kPair>
+  static KVD_ALWAYS_INLINE __m256i Wholes(const Quad& quad, __m256i x0, __m256i x1) {
+    if constexpr (kByHalves<Q>) {
+      const __m256i firsts = _mm256_permute2x128_si256(x0, x1, 0x20);
+      const __m256i seconds = _mm256_permute2x128_si256(x0, x1, 0x31);
+      __m256i of_row[4];
+      StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
+        of_row[o.value] = DotOfHalves<Q::kSigned>(quad.w[o.value] + 2 * kPair, firsts, seconds);
+      });
+      return Joined(of_row);
+    } else if constexpr (Q::kSigned) {
+      __m256i of_row[4];
+      StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
+        const __m256i a = Dot<true>(quad.w[o.value][2 * kPair], x0);
+        const __m256i b = Dot<true>(quad.w[o.value][2 * kPair + 1], x1);
+        of_row[o.value] = _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20),
+                                           _mm256_permute2x128_si256(a, b, 0x31));
+      });
+      return Joined(of_row);
+    } else {
+      const HalfSums sums = Halves<Q, kPair>(quad, x0, x1);
+      return _mm256_add_epi32(sums.first, sums.second);
+    }
+  }
+  // Block kBlock of the four rows times x: the sums of the first halves in the low 128 bits, those
+  // of the second halves in the high 128 bits. A sum of eight products of unsigned bytes of at most
+  // five bits fits 16 bits.
+  template <int kBlock>
+  static KVD_ALWAYS_INLINE __m256i JoinedOfBlock(const Quad& quad, __m256i x) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    const auto added = [&](__m256i a, __m256i b) KVD_INLINE_LAMBDA {
+      return _mm256_madd_epi16(_mm256_packs_epi32(a, b), ones);
+    };
+    __m256i of_row[4];
+    StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
+      of_row[o.value] = Dot<false>(quad.w[o.value][kBlock], x);
+    });
+    return added(added(of_row[0], of_row[1]), added(of_row[2], of_row[3]));
   }
   template <int kPair>
   static KVD_ALWAYS_INLINE __m256i Expanded(const void* from) {
@@ -292,6 +352,24 @@ struct Sums {
     const __m256i pairs = kSigned ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
                                   : _mm256_maddubs_epi16(w, x);
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+  }
+  // Products of the halves w[0] and w[1] of two blocks. Four products of unsigned bytes of at most
+  // five bits fit 16 bits.
+  template <bool kSigned>
+  static KVD_ALWAYS_INLINE __m256i DotOfHalves(const __m256i* w, __m256i firsts, __m256i seconds) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    if constexpr (kSigned) {
+      // |x| is the same for all rows of weights.
+      const __m256i a =
+          _mm256_maddubs_epi16(_mm256_abs_epi8(firsts), _mm256_sign_epi8(w[0], firsts));
+      const __m256i b =
+          _mm256_maddubs_epi16(_mm256_abs_epi8(seconds), _mm256_sign_epi8(w[1], seconds));
+      return _mm256_add_epi32(_mm256_madd_epi16(a, ones), _mm256_madd_epi16(b, ones));
+    } else {
+      return _mm256_madd_epi16(
+          _mm256_add_epi16(_mm256_maddubs_epi16(w[0], firsts), _mm256_maddubs_epi16(w[1], seconds)),
+          ones);
+    }
   }
   template <int kOffset>
   static KVD_ALWAYS_INLINE __m256i LessOffset(__m256i sums, __m256i starts) {

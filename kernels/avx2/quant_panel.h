@@ -59,8 +59,13 @@ KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[2], std::uint8_t* const (&bl
     StaticFor<8>(
         [&](auto o) KVD_INLINE_LAMBDA { v[o.value] = quads[o.value / 4].w[o.value % 4][b.value]; });
     Transpose8(v);
-    StaticFor<8>([&](auto k)
-                     KVD_INLINE_LAMBDA { store(b.value, Shape::kBytesAt + k.value, v[k.value]); });
+    StaticFor<8>([&](auto k) KVD_INLINE_LAMBDA {
+      // By halves, v has words k % 4 of half b % 2 of two blocks.
+      constexpr bool kHalves = kByHalves<Q>;
+      constexpr int kBlock = kHalves ? b.value / 2 * 2 + k.value / 4 : b.value;
+      constexpr int kWord = kHalves ? b.value % 2 * 4 + k.value % 4 : k.value;
+      store(kBlock, Shape::kBytesAt + kWord, v[k.value]);
+    });
   });
   const auto put = [&](std::size_t vector, auto of) KVD_INLINE_LAMBDA {
     StaticFor<2>([&](auto pair) KVD_INLINE_LAMBDA {

@@ -7,13 +7,14 @@
 
 namespace kvd::kernels::avx2 {
 
-// The integers of a block of nibbles, plus kPlus.
+// The integers of the nibbles of two blocks of sixteen bytes, plus kPlus: the first halves of both
+// blocks in one register, the second halves in the other (kByHalves).
 template <const std::int8_t (&kValues)[16], int kPlus>
-KVD_ALWAYS_INLINE __m256i LookedUp(const std::uint8_t* from) {
+KVD_ALWAYS_INLINE void LookUp(const std::uint8_t* first, const std::uint8_t* second, __m256i* w) {
   const __m256i table = _mm256_broadcastsi128_si256(NibbleTable<Lanes, kValues>::Plus(kPlus));
-  const __m128i bytes = Bytes::Load16(from);
-  return _mm256_shuffle_epi8(table,
-                             QuadBytes::Low(_mm256_set_m128i(_mm_srli_epi16(bytes, 4), bytes)));
+  const __m256i bytes = _mm256_set_m128i(Bytes::Load16(second), Bytes::Load16(first));
+  w[0] = _mm256_shuffle_epi8(table, QuadBytes::Low(bytes));
+  w[1] = _mm256_shuffle_epi8(table, QuadBytes::High(bytes));
 }
 
 // The bytes of types with an offset are unsigned and have at most kBits bits; the bytes of types
@@ -23,13 +24,15 @@ struct QuadOfTable {
   static constexpr std::size_t kBytes = 4 * sizeof(Block);
   static constexpr int kGroups = 1, kOffset = kQuadOffset, kBits = kQuadOffset == 0 ? 8 : 5;
   static constexpr bool kMinimums = false, kHalves = false, kSigned = kQuadOffset == 0;
+  using ByHalves = void;
   using State = NoState;
   static KVD_ALWAYS_INLINE State Open(const WeightRows&) { return {}; }
   static KVD_ALWAYS_INLINE void PutElements(const WeightRows& rows, Quad* quad) {
     StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
-      StaticFor<4>([&](auto b) KVD_INLINE_LAMBDA {
-        quad->w[o.value][b.value] = LookedUp<kValues, kOffset>(
-            rows.at[o.value] + b.value * sizeof(Block) + offsetof(Block, qs));
+      StaticFor<2>([&](auto pair) KVD_INLINE_LAMBDA {
+        const std::uint8_t* qs =
+            rows.at[o.value] + 2 * pair.value * sizeof(Block) + offsetof(Block, qs);
+        LookUp<kValues, kOffset>(qs, qs + sizeof(Block), quad->w[o.value] + 2 * pair.value);
       });
     });
   }
@@ -67,6 +70,7 @@ struct QuadIQ4_XS {
   static constexpr std::size_t kBytes = sizeof(BlockIQ4_XS);
   static constexpr int kGroups = 2, kOffset = 0, kBits = 8;
   static constexpr bool kMinimums = false, kHalves = false, kSigned = true;
+  using ByHalves = void;
   struct State {
     __m128 d;  // [row]
   };
@@ -76,9 +80,10 @@ struct QuadIQ4_XS {
   template <int kGroup>
   static KVD_ALWAYS_INLINE void Group(const State& state, const WeightRows& rows, Quad* quad) {
     StaticFor<4>([&](auto o) KVD_INLINE_LAMBDA {
-      StaticFor<4>([&](auto b) KVD_INLINE_LAMBDA {
-        quad->w[o.value][b.value] = LookedUp<kIQ4Values, 0>(
-            rows.at[o.value] + offsetof(BlockIQ4_XS, qs) + 64 * kGroup + 16 * b.value);
+      StaticFor<2>([&](auto pair) KVD_INLINE_LAMBDA {
+        const std::uint8_t* qs =
+            rows.at[o.value] + offsetof(BlockIQ4_XS, qs) + 64 * kGroup + 32 * pair.value;
+        LookUp<kIQ4Values, 0>(qs, qs + 16, quad->w[o.value] + 2 * pair.value);
       });
     });
     quad->scales = PartsTimes(Fields::ScalesOfIQ4_XS<kGroup>(rows), state.d);
