@@ -35,7 +35,8 @@ class SilenceCommentsTest : public ::testing::Test {
   // Is silent until the client has a text that begins so, or has left.
   Await<void> WaitFor(std::string text) {
     Signal never(loop_);
-    while (!client_.text.starts_with(text) && !client_.gone) co_await never.WaitFor(milliseconds(1));
+    while (!client_.text.starts_with(text) && !client_.gone)
+      co_await never.WaitFor(milliseconds(1));
   }
 
   Loop loop_;
