@@ -13,14 +13,10 @@
 namespace kvd::kernels::avx512 {
 namespace {
 
-// The largest number of rows for which unpacking the blocks in registers is faster than writing a
-// panel, unless the caller has chosen another number.
-template <class Q>
-constexpr std::size_t kNarrowQuantRows = Q::kHalves ? 6 : kNarrowQuantRowsMax;
-
-template <class Q>
+// Up to kNarrowQuantRowsMax rows, unpacking the blocks in registers is faster than writing a panel,
+// unless the caller has chosen another number.
 bool IsNarrow(const MatmulArgs& args) {
-  if (args.panel_from_rows == 0) return args.row_count <= kNarrowQuantRows<Q>;
+  if (args.panel_from_rows == 0) return args.row_count <= kNarrowQuantRowsMax;
   return args.row_count < args.panel_from_rows && args.row_count <= kNarrowQuantRowsMax;
 }
 
@@ -29,7 +25,7 @@ bool IsNarrow(const MatmulArgs& args) {
 void Matmul(const MatmulArgs& args) {
   if (args.row_count == 0 || args.first_out >= args.last_out) return;
   WithQuads<QuadTypes>(args.weight_type, [&](auto quads) KVD_INLINE_LAMBDA {
-    if (IsNarrow<decltype(quads)>(args)) {
+    if (IsNarrow(args)) {
       NarrowQuantMatmul<decltype(quads)>(args);
     } else {
       WideQuantMatmul<decltype(quads)>(args);

@@ -69,6 +69,12 @@ struct PairProducts {
   std::size_t padded;     // PaddedBlocks
   std::size_t b;          // the first block
 
+  // Of the blocks from b on.
+  static KVD_ALWAYS_INLINE PairProducts At(const std::uint8_t* x, std::size_t padded,
+                                           std::size_t b) {
+    return {x, padded, b};
+  }
+
   // sums[g] += the products with quads[g].
   KVD_ALWAYS_INLINE void Add(const PairQuad (&quads)[kQuads], V (&sums)[kQuads]) const {
     I elements[4];

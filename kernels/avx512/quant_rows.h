@@ -1,12 +1,14 @@
 // Products of a few quantised rows of x with weight rows that are read four or eight at a time, for
 // AVX-512.
 //
-// Four blocks of eight weight rows are unpacked into sixteen registers, and then all rows of x are
-// multiplied by them: 16 bytes of x, broadcast to every 128-bit lane, are used with two registers
-// of weights. The sums are kept in the first-level cache, so weights are read and unpacked once for
-// any number of rows. The speed is limited by memory and by the number of instructions: a core
-// executes about four vector instructions per cycle. For some types, a single row of x is first
-// written with each sixteen bytes in all four lanes (RepeatPieces).
+// Several rows of x: four blocks of eight weight rows are unpacked into sixteen registers and
+// turned (Turn), so that a register has word k of a half of all four blocks. The rows of x are
+// turned, too (TurnedRow). The lanes of the sums are then [weight row][block] without the six
+// shuffles and three additions for each row of x that join the lanes of a block otherwise. Turning
+// a quad takes sixteen shuffles, once for all rows of x. Sums are kept in the first-level cache.
+//
+// One row of x: sums of the lanes of a block are joined after the products. For some types the row
+// is first written with each sixteen bytes in all four lanes (RepeatPieces).
 #pragma once
 
 #include "kernels/avx512/pair_rows.h"
@@ -32,6 +34,27 @@ KVD_ALWAYS_INLINE void RepeatPieces(const std::uint8_t* row, std::size_t n, std:
   }
 }
 
+// Adds the products of four blocks, [row][block], to the sums, with the scales and minimums of the
+// quads and the numbers of x. kPartial: only in the lanes in `blocks`.
+template <class Q, bool kPartial, int kQuads, class X>
+KVD_ALWAYS_INLINE void AddScaled(const Quad (&quads)[kQuads], const I (&products)[kQuads],
+                                 const X& x, Lanes::Mask blocks, V (&sums)[kQuads]) {
+  const V scale = _mm512_castsi512_ps(x.Numbers(0));
+  StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
+    const Quad& quad = quads[g.value];
+    V& sum = sums[g.value];
+    V next = Lanes::Fma(_mm512_cvtepi32_ps(products[g.value]), Lanes::Mul(quad.scales, scale), sum);
+    if constexpr (Q::kMinimums) {
+      next = Lanes::Fma(quad.minimums, _mm512_castsi512_ps(x.Numbers(1)), next);
+    }
+    if constexpr (kHasHalfMinimums<Q>) {
+      next =
+          Lanes::Fma(quad.half_minimums, Lanes::Mul(_mm512_cvtepi32_ps(x.Numbers(3)), scale), next);
+    }
+    sum = kPartial ? Lanes::Select(blocks, next, sum) : next;
+  });
+}
+
 // Computes the products of kQuads quads of weights with the same blocks of a row of x. kRepeated:
 // the row is written by RepeatPieces.
 template <class Q, int kQuads, bool kRepeated>
@@ -39,6 +62,12 @@ struct RowProducts {
   const std::uint8_t* x;  // the row (kernels/quantized_row.h)
   std::size_t padded;     // PaddedBlocks
   std::size_t b;          // the first block
+
+  // Of the blocks from b on.
+  static KVD_ALWAYS_INLINE RowProducts At(const std::uint8_t* x, std::size_t padded,
+                                          std::size_t b) {
+    return {x, padded, b};
+  }
 
   // sums[g] += the products with quads[g].
   KVD_ALWAYS_INLINE void Add(const Quad (&quads)[kQuads], V (&sums)[kQuads]) const {
@@ -48,6 +77,11 @@ struct RowProducts {
   KVD_ALWAYS_INLINE void AddPart(const Quad (&quads)[kQuads], Lanes::Mask blocks,
                                  V (&sums)[kQuads]) const {
     AddTo<true>(quads, blocks, sums);
+  }
+  // Numbers of the four blocks, in the lane of each weight row. array: 0 scales, 1 scaled sums, 2
+  // starts, 3 half starts.
+  KVD_ALWAYS_INLINE I Numbers(std::size_t array) const {
+    return InEachLane(kQuantizedBlock * padded + sizeof(float) * (array * padded + b));
   }
 
  private:
@@ -79,21 +113,7 @@ struct RowProducts {
                             KVD_INLINE_LAMBDA { products[g.value] = Joined(of_block[g.value]); });
       if constexpr (Q::kOffset != 0) TakeOffset(Numbers(2), products);
     }
-    const V scale = _mm512_castsi512_ps(Numbers(0));
-    StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
-      const Quad& quad = quads[g.value];
-      V& sum = sums[g.value];
-      V next =
-          Lanes::Fma(_mm512_cvtepi32_ps(products[g.value]), Lanes::Mul(quad.scales, scale), sum);
-      if constexpr (Q::kMinimums) {
-        next = Lanes::Fma(quad.minimums, _mm512_castsi512_ps(Numbers(1)), next);
-      }
-      if constexpr (kHasHalfMinimums<Q>) {
-        next =
-            Lanes::Fma(quad.half_minimums, Lanes::Mul(_mm512_cvtepi32_ps(Numbers(3)), scale), next);
-      }
-      sum = kPartial ? Lanes::Select(blocks, next, sum) : next;
-    });
+    AddScaled<Q, kPartial>(quads, products, *this, blocks, sums);
   }
   // Products of the first or second sixteen elements of each block; the sums start at `starts`.
   template <int kHalf>
@@ -113,11 +133,6 @@ struct RowProducts {
   // Sixteen elements from `first`, counted from block b, in the lane of each weight row.
   KVD_ALWAYS_INLINE I Elements(std::size_t first) const {
     return InEachLane(kQuantizedBlock * b + first);
-  }
-  // Numbers of the four blocks, in the lane of each weight row. array: 0 scales, 1 scaled sums, 2
-  // starts, 3 half starts.
-  KVD_ALWAYS_INLINE I Numbers(std::size_t array) const {
-    return InEachLane(kQuantizedBlock * padded + sizeof(float) * (array * padded + b));
   }
   // Sixteen bytes of the row.
   KVD_ALWAYS_INLINE I InEachLane(std::size_t at) const {
@@ -141,6 +156,113 @@ struct RowProducts {
   }
 };
 
+// A quantised row of x, turned: for each four blocks, word 0 of the elements of each block, then
+// word 1, up to word 7, then the four scales, scaled sums, starts and half starts. It has as many
+// bytes as before.
+struct TurnedRow {
+  static constexpr std::size_t kStepBytes = 4 * (kQuantizedBlock + 16);  // of four blocks
+
+  static KVD_ALWAYS_INLINE void Write(const std::uint8_t* row, std::size_t n, std::uint8_t* to) {
+    const std::size_t padded = PaddedBlocks(n);
+    for (std::size_t b = 0; b < padded; b += 4, to += kStepBytes) {
+      StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
+        I words[4];
+        StaticFor<4>([&](auto block) KVD_INLINE_LAMBDA {
+          words[block.value] = _mm512_castsi128_si512(
+              Bytes::Load16(row + kQuantizedBlock * (b + block.value) + 16 * half.value));
+        });
+        Transposition::WithinLanes(words);
+        StaticFor<4>([&](auto word) KVD_INLINE_LAMBDA {
+          _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 16 * (4 * half.value + word.value)),
+                           _mm512_castsi512_si128(words[word.value]));
+        });
+      });
+      StaticFor<4>([&](auto array) KVD_INLINE_LAMBDA {
+        const std::uint8_t* from = row + kQuantizedBlock * padded + 4 * (array.value * padded + b);
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 16 * (8 + array.value)),
+                         Bytes::Load16(from));
+      });
+    }
+  }
+};
+
+// Moves word k of half h of the four blocks of each row to w[k][h].
+KVD_ALWAYS_INLINE void Turn(Quad* quad) {
+  StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
+    I v[4] = {quad->w[0][half.value], quad->w[1][half.value], quad->w[2][half.value],
+              quad->w[3][half.value]};
+    Transposition::WithinLanes(v);
+    StaticFor<4>([&](auto k) KVD_INLINE_LAMBDA { quad->w[k.value][half.value] = v[k.value]; });
+  });
+}
+
+// Computes the products of kQuads turned quads of weights with the same blocks of a turned row, in
+// lanes [weight row][block].
+template <class Q, int kQuads>
+struct TurnedProducts {
+  const std::uint8_t* x;  // the row's four blocks
+
+  static KVD_ALWAYS_INLINE TurnedProducts At(const std::uint8_t* x, std::size_t, std::size_t b) {
+    return {x + b / 4 * TurnedRow::kStepBytes};
+  }
+
+  KVD_ALWAYS_INLINE void Add(const Quad (&quads)[kQuads], V (&sums)[kQuads]) const {
+    AddTo<false>(quads, Lanes::Mask{}, sums);
+  }
+  KVD_ALWAYS_INLINE void AddPart(const Quad (&quads)[kQuads], Lanes::Mask blocks,
+                                 V (&sums)[kQuads]) const {
+    AddTo<true>(quads, blocks, sums);
+  }
+  // As RowProducts::Numbers.
+  KVD_ALWAYS_INLINE I Numbers(std::size_t array) const { return Word(8 + array); }
+
+ private:
+  template <bool kPartial>
+  KVD_ALWAYS_INLINE void AddTo(const Quad (&quads)[kQuads], Lanes::Mask blocks,
+                               V (&sums)[kQuads]) const {
+    I products[kQuads];
+    if constexpr (Q::kHalves) {
+      const I of_first = Numbers(3);
+      I second[kQuads];
+      StartAt(Offset(of_first), products);
+      StartAt(Offset(_mm512_sub_epi32(Numbers(2), of_first)), second);
+      AddHalf<0>(quads, products);
+      AddHalf<1>(quads, second);
+      StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
+        const Quad& quad = quads[g.value];
+        products[g.value] = _mm512_add_epi32(_mm512_mullo_epi32(products[g.value], quad.parts[0]),
+                                             _mm512_mullo_epi32(second[g.value], quad.parts[1]));
+      });
+    } else {
+      I start = _mm512_setzero_si512();
+      if constexpr (Q::kOffset != 0) start = Offset(Numbers(2));
+      StartAt(start, products);
+      AddHalf<0>(quads, products);
+      AddHalf<1>(quads, products);
+    }
+    AddScaled<Q, kPartial>(quads, products, *this, blocks, sums);
+  }
+  static KVD_ALWAYS_INLINE void StartAt(I start, I (&products)[kQuads]) {
+    StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA { products[g.value] = start; });
+  }
+  template <int kHalf>
+  KVD_ALWAYS_INLINE void AddHalf(const Quad (&quads)[kQuads], I (&products)[kQuads]) const {
+    StaticFor<4>([&](auto k) KVD_INLINE_LAMBDA {
+      const I words = Word(4 * kHalf + k.value);
+      StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
+        products[g.value] =
+            _mm512_dpbusd_epi32(products[g.value], quads[g.value].w[k.value][kHalf], words);
+      });
+    });
+  }
+  KVD_ALWAYS_INLINE I Word(std::size_t k) const {
+    return _mm512_broadcast_i32x4(Bytes::Load16(x + 16 * k));
+  }
+  static KVD_ALWAYS_INLINE I Offset(I starts) {
+    return _mm512_srai_epi32(starts, __builtin_ctz(128 / Q::kOffset));
+  }
+};
+
 // The numeric form's (s0 + s2) + (s1 + s3) of four outputs, whose partial sums are adjacent lanes.
 KVD_ALWAYS_INLINE __m128 JoinedSums(V v) {
   const V pairs = Lanes::Add(v, _mm512_permute_ps(v, 0x4e));
@@ -150,18 +272,23 @@ KVD_ALWAYS_INLINE __m128 JoinedSums(V v) {
 }
 
 // The reader, the unpacked blocks and the products with which QuantRows multiplies rows of a type.
-template <class Q>
+// kTurned: weights and rows of x are turned. kRepeated: as RowProducts.
+template <class Q, int kQuads, bool kTurned, bool kRepeated>
 struct RowsOf {
   using Reader = Q;
   using Blocks = Quad;
-  template <int kQuads, bool kRepeated>
   using Products = RowProducts<Q, kQuads, kRepeated>;
 };
-template <>
-struct RowsOf<QuadQ6_K> {
+template <class Q, int kQuads>
+struct RowsOf<Q, kQuads, true, false> {
+  using Reader = Q;
+  using Blocks = Quad;
+  using Products = TurnedProducts<Q, kQuads>;
+};
+template <int kQuads>
+struct RowsOf<QuadQ6_K, kQuads, false, false> {
   using Reader = PairsQ6_K;
   using Blocks = PairQuad;
-  template <int kQuads, bool>
   using Products = PairProducts<kQuads>;
 };
 
@@ -172,18 +299,22 @@ void QuantRows(const MatmulArgs& args) {
   const std::size_t n = args.in_features, block_count = n / kQuantizedBlock;
   const std::size_t padded = PaddedBlocks(n), stride = QuantizedRowBytes(n);
   const std::size_t row_bytes = QuadRowBytes<Q>(n);
-  using Reader = typename RowsOf<Q>::Reader;
-  constexpr bool kRepeated = kOneRow && kRepeatsRow<Q>;
-  const auto* rows = static_cast<const std::uint8_t*>(args.quantized_x);
-  if constexpr (kRepeated) {
-    auto* const repeated = reinterpret_cast<std::uint8_t*>(args.workspace);
-    RepeatPieces(rows, n, repeated);
-    rows = repeated;
-  }
+  constexpr bool kTurned = !kOneRow, kRepeated = kOneRow && kRepeatsRow<Q>;
+  using Of = RowsOf<Q, kQuads, kTurned, kRepeated>;
+  using Reader = typename Of::Reader;
   const std::size_t row_count = kOneRow ? 1 : args.row_count;
+  const auto* rows = static_cast<const std::uint8_t*>(args.quantized_x);
+  auto* const rewritten = reinterpret_cast<std::uint8_t*>(args.workspace);
+  if constexpr (kRepeated) RepeatPieces(rows, n, rewritten);
+  if constexpr (kTurned) {
+    for (std::size_t r = 0; r < row_count; ++r) {
+      TurnedRow::Write(rows + r * stride, n, rewritten + r * stride);
+    }
+  }
+  if constexpr (kRepeated || kTurned) rows = rewritten;
   // True: the weights of a step are prefetched in small parts between the rows of x. False: they
   // are prefetched all at once.
-  constexpr bool kAskBetweenRows = kQuads > 1;
+  constexpr bool kAskBetweenRows = !kOneRow;
   [[maybe_unused]] const std::size_t asked_per_row = kOuts * Q::kBytes / Q::kGroups / row_count + 1;
   WeightsAhead ahead(static_cast<const std::uint8_t*>(args.weights) + args.first_out * row_bytes,
                      row_bytes, kOuts, args.ahead_bytes);
@@ -197,13 +328,13 @@ void QuantRows(const MatmulArgs& args) {
     for (std::size_t r = 0; r < row_count; ++r) {
       for (V& sum : sums[r]) sum = Lanes::Zero();
     }
-    typename RowsOf<Q>::Blocks quads[kQuads];
+    typename Of::Blocks quads[kQuads];
     // Calls add_row with the products of each row of x from block b on, and with the row's sums.
     const auto for_rows = [&](std::size_t b, const auto& add_row) KVD_INLINE_LAMBDA {
       const std::uint8_t* x = rows;
       for (std::size_t r = 0; r < row_count; ++r, x += stride) {
         if constexpr (kAskBetweenRows) ahead.Advance(asked_per_row);
-        add_row(typename RowsOf<Q>::template Products<kQuads, kRepeated>{x, padded, b}, sums[r]);
+        add_row(Of::Products::At(x, padded, b), sums[r]);
       }
     };
     std::size_t b = 0;
@@ -216,6 +347,7 @@ void QuantRows(const MatmulArgs& args) {
       StaticFor<Q::kGroups>([&](auto group) KVD_INLINE_LAMBDA {
         StaticFor<kQuads>([&](auto g) KVD_INLINE_LAMBDA {
           Reader::template Group<group.value>(states[g.value], weights[g.value], &quads[g.value]);
+          if constexpr (kTurned) Turn(&quads[g.value]);
         });
         for_rows(b + 4 * group.value, [&](const auto& products, auto& of_row)
                                           KVD_INLINE_LAMBDA { products.Add(quads, of_row); });
@@ -232,6 +364,7 @@ void QuantRows(const MatmulArgs& args) {
             weights[g.value].Pad((block_count - b) * (Q::kBytes / 4), padded_rows[g.value]);
           }
           Q::template Group<0>(Q::Open(weights[g.value]), weights[g.value], &quads[g.value]);
+          if constexpr (kTurned) Turn(&quads[g.value]);
         });
         const auto blocks = static_cast<Lanes::Mask>(0x1111u * ((1u << (block_count - b)) - 1u));
         for_rows(b, [&](const auto& products, auto& of_row)
@@ -256,11 +389,8 @@ void QuantRows(const MatmulArgs& args) {
 // REQUIRES: at most kNarrowQuantRowsMax rows.
 template <class Q>
 void NarrowQuantMatmul(const MatmulArgs& args) {
-  // Fewer weight rows read at a time are faster with few rows of x.
   if (args.row_count == 1) {
-    QuantRows<Q, 1, true>(args);
-  } else if (args.row_count == 2) {
-    QuantRows<Q, 1, false>(args);
+    QuantRows<Q, 1, true>(args);  // reading four weight rows at a time is faster from memory
   } else {
     QuantRows<Q, 2, false>(args);
   }
