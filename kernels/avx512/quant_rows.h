@@ -166,16 +166,7 @@ struct TurnedRow {
     const std::size_t padded = PaddedBlocks(n);
     for (std::size_t b = 0; b < padded; b += 4, to += kStepBytes) {
       StaticFor<2>([&](auto half) KVD_INLINE_LAMBDA {
-        I words[4];
-        StaticFor<4>([&](auto block) KVD_INLINE_LAMBDA {
-          words[block.value] = _mm512_castsi128_si512(
-              Bytes::Load16(row + kQuantizedBlock * (b + block.value) + 16 * half.value));
-        });
-        Transposition::WithinLanes(words);
-        StaticFor<4>([&](auto word) KVD_INLINE_LAMBDA {
-          _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 16 * (4 * half.value + word.value)),
-                           _mm512_castsi512_si128(words[word.value]));
-        });
+        WriteHalf(row + kQuantizedBlock * b + 16 * half.value, to + 64 * half.value);
       });
       StaticFor<4>([&](auto array) KVD_INLINE_LAMBDA {
         const std::uint8_t* from = row + kQuantizedBlock * padded + 4 * (array.value * padded + b);
@@ -183,6 +174,24 @@ struct TurnedRow {
                          Bytes::Load16(from));
       });
     }
+  }
+
+ private:
+  // Four words of each of four blocks.
+  static KVD_ALWAYS_INLINE void WriteHalf(const std::uint8_t* from, std::uint8_t* to) {
+    const auto block = [&](int b)
+                           KVD_INLINE_LAMBDA { return Bytes::Load16(from + kQuantizedBlock * b); };
+    const auto store = [&](int word, __m128i v) KVD_INLINE_LAMBDA {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 16 * word), v);
+    };
+    const __m128i a = _mm_unpacklo_epi32(block(0), block(1));
+    const __m128i b = _mm_unpackhi_epi32(block(0), block(1));
+    const __m128i c = _mm_unpacklo_epi32(block(2), block(3));
+    const __m128i d = _mm_unpackhi_epi32(block(2), block(3));
+    store(0, _mm_unpacklo_epi64(a, c));
+    store(1, _mm_unpackhi_epi64(a, c));
+    store(2, _mm_unpacklo_epi64(b, d));
+    store(3, _mm_unpackhi_epi64(b, d));
   }
 };
 
