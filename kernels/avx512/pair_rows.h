@@ -1,4 +1,4 @@
-// Products of rows of x with q6_K weights, for AVX-512 products with few rows (quant_rows.h).
+// Products of one row of x with q6_K weights, for AVX-512 (quant_rows.h).
 //
 // A register has a block of two weight rows: 32 adjacent bytes of each. The two halves of a block,
 // which have their own scales, are therefore in different 128-bit lanes, the bytes need no shuffle
