@@ -84,14 +84,14 @@ struct QuadQ2_K {
   template <int kGroup>
   static KVD_ALWAYS_INLINE void PutTables(I scales, I (&tables)[2]) {
     constexpr std::uint64_t kFirst = 8 * kGroup, kWords = kFirst * 0x0001000100010001u;
-    constexpr std::uint64_t kBytes = kFirst * 0x0101010101010101u;
+    constexpr std::uint64_t kOfOdd = 0x0706030207060302u + kFirst * 0x0101010101010101u;
     // Words of a scale and a zero, times 256 * 1 + 0 or 256 * 3 + 2.
     const I of_even =
         HalfParts::InEachLane(0x8001800180008000u + kWords, 0x8005800580048004u + kWords);
     tables[0] =
         _mm512_mullo_epi16(_mm512_shuffle_epi8(scales, of_even), _mm512_set1_epi32(0x03020100));
     // Words of the scales of two half parts, times q.
-    const I of_odd = _mm512_set1_epi64(static_cast<long long>(0x0706030207060302u + kBytes));
+    const I of_odd = _mm512_set1_epi64(static_cast<long long>(kOfOdd));
     tables[1] = _mm512_mullo_epi16(_mm512_shuffle_epi8(scales, of_odd),
                                    HalfParts::InEachLane(0x0001000100000000u, 0x0003000300020002u));
   }
