@@ -36,7 +36,7 @@ Result<MergeRules> MergeRules::Create(const TokenTable& tokens, std::span<const 
   return made;
 }
 
-// Finding the texts of one merge after the other takes three times as long, because each search
+// Finding the texts of one merge after the other takes several times as long, because each search
 // waits for memory.
 Status MergeRules::AddPart(std::span<const std::string> merges, std::size_t first_rank) {
   std::array<std::string_view, 3 * kPartSize> texts;  // of each merge: left, right, both
