@@ -71,7 +71,7 @@ check-words:
 	tools/check/words
 check-headers: bootstrap
 	tools/check/headers_alone $(JOBS)
-# clang-tidy needs the compile commands, and no build.
+# clang-tidy needs the compile command of each file alone, and no build.
 check-tidy check-tidy-changed: bootstrap-check
 	@mkdir -p build
 	cmake --preset tidy --log-level=ERROR >build/tidy.log
