@@ -24,6 +24,8 @@ Status ReadRope(const ConfigReader& reader, bool interleaved, ModelConfig& confi
 // Reads rope.sections; their sum is 1 to head_dim_k. REQUIRES: ReadRope was called.
 Status ReadRopeSections(const ConfigReader& reader, ModelConfig& config);
 
+inline constexpr std::uint32_t kWindowMax = 0x7fff'ffff;  // positions that a window may have
+
 // Sets the window of each layer according to "attention.sliding_window_pattern". The value is
 // either a list with one bool per layer (true: the layer has the window), or a period N: the last
 // of every N layers has no window (0: all layers have a window; 1: no layer has a window).

@@ -9,14 +9,14 @@
 namespace kvd {
 namespace {
 
-Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
+Status ReadBertConfig(const ConfigReader& reader, ModelConfig& config) {
   KVD_CHECK_OK(ReadEncoder(reader, EncoderNorms::kLayerNorms, {.dense_size = config.embedding_size},
                            config));
   return ReadTypeCount(reader, config);
 }
 
-Status VisitLayer(const ModelConfig& config, TensorVisitor& visitor, const std::string& block,
-                  EncoderLayerWeights& layer) {
+Status VisitBertLayer(const ModelConfig& config, TensorVisitor& visitor, const std::string& block,
+                      EncoderLayerWeights& layer) {
   const std::uint64_t width = config.embedding_size;
   const std::uint64_t hidden = config.encoder.feed_forward_size;
   KVD_CHECK_OK(VisitTextAttention(config, visitor, block, layer));
@@ -30,10 +30,10 @@ Status VisitLayer(const ModelConfig& config, TensorVisitor& visitor, const std::
 Status VisitBert(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
   KVD_CHECK_OK(visitor.Matrix("position_embd.weight", config.embedding_size, config.context_length,
                               Presence::kRequired, weights.encoder.position_embedding));
-  return VisitBertModel(config, visitor, VisitLayer, weights);
+  return VisitBertModel(config, visitor, VisitBertLayer, weights);
 }
 
-void EncodeRows(EncoderPass& pass, std::size_t layer) {
+void EncodeGeluRows(EncoderPass& pass, std::size_t layer) {
   EncodeBertRows(pass, layer, TextActivation::kGelu);
 }
 
@@ -41,9 +41,9 @@ void EncodeRows(EncoderPass& pass, std::size_t layer) {
 
 const ArchitectureDefinition kBertDefinition = {.format = {.architecture = Architecture::kBert,
                                                            .name = "bert",
-                                                           .read_config = ReadConfig,
+                                                           .read_config = ReadBertConfig,
                                                            .visit_tensors = VisitBert},
                                                 .encode_keys = EncodeBertKeys,
-                                                .encode_rows = EncodeRows};
+                                                .encode_rows = EncodeGeluRows};
 
 }  // namespace kvd

@@ -4,8 +4,6 @@
 // (src/models/command-r.cpp, cohere2.cpp).
 #include "engine/forward/architectures/cohere.h"
 
-#include <limits>
-
 #include "engine/forward/architectures/transformer.h"
 #include "engine/model/attention_config.h"
 
@@ -20,7 +18,6 @@ Status ReadCommandR(const ConfigReader& reader, ModelConfig& config) {
 }
 
 Status ReadCohere2(const ConfigReader& reader, ModelConfig& config) {
-  constexpr std::uint32_t kWindowMax = std::numeric_limits<std::int32_t>::max();
   constexpr std::uint32_t kPeriod = 4;
   KVD_TRY(config.logit_scale, reader.RequiredPositive("logit_scale"));
   KVD_TRY(const auto window, reader.Count("attention.sliding_window", kWindowMax));

@@ -13,13 +13,13 @@
 namespace kvd {
 namespace {
 
-constexpr ExpertRule kExpertRule = {.gating_from = ExpertRule::From::kFile,
-                                    .normalised_from = ExpertRule::From::kFile,
-                                    .reads_scale = true,
-                                    .reads_groups = true,
-                                    .has_shared = true,
-                                    .reads_leading_dense = true};
-constexpr ExpertTensors kExpertTensors = {.has_selection_bias = true};
+constexpr ExpertRule kDeepseek2ExpertRule = {.gating_from = ExpertRule::From::kFile,
+                                             .normalised_from = ExpertRule::From::kFile,
+                                             .reads_scale = true,
+                                             .reads_groups = true,
+                                             .has_shared = true,
+                                             .reads_leading_dense = true};
+constexpr ExpertTensors kDeepseek2ExpertTensors = {.has_selection_bias = true};
 
 // Scores are multiplied by (1 + 0.1 b ln factor)^2 if YaRN extends the context, where the file's
 // yarn_log_multiplier is b / 10; cos and sin are then not multiplied.
@@ -42,14 +42,14 @@ Status ReadScales(const ConfigReader& reader, std::uint32_t query_dim, ModelConf
 // recognises by the sizes of the model.
 ExpertRule RuleOf(const ModelConfig& config) {
   constexpr std::uint32_t kGlmVocabulary = 154880, kGlmLayers = 47;
-  ExpertRule rule = kExpertRule;
+  ExpertRule rule = kDeepseek2ExpertRule;
   const bool is_glm = config.vocab_size == kGlmVocabulary &&
                       (config.layer_count == kGlmLayers || config.layer_count == kGlmLayers + 1);
   rule.gating = is_glm ? ExpertGating::kSigmoid : ExpertGating::kSoftmax;
   return rule;
 }
 
-Status Read(const ConfigReader& reader, ModelConfig& config) {
+Status ReadDeepseek2(const ConfigReader& reader, ModelConfig& config) {
   KVD_CHECK_OK(RequireCausal(reader));
   KVD_TRY(config.feed_forward_size, reader.PerLayer("feed_forward_length", config.layer_count,
                                                     ModelConfig::kFeedForwardSizeMax));
@@ -75,18 +75,19 @@ Status Read(const ConfigReader& reader, ModelConfig& config) {
   return ExcludeDraftLayers(reader, config);
 }
 
-Status Visit(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
+Status VisitDeepseek2(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
   KVD_CHECK_OK(VisitEmbedding(config, visitor, weights));
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
     LayerWeights& into = weights.layers[layer];
     KVD_CHECK_OK(VisitLatentAttention(config, visitor, layer, into.latent_attention));
-    KVD_CHECK_OK(VisitFeedForwardOrExperts(config, visitor, layer, {}, kExpertTensors, into));
+    KVD_CHECK_OK(
+        VisitFeedForwardOrExperts(config, visitor, layer, {}, kDeepseek2ExpertTensors, into));
   }
   KVD_CHECK_OK(IgnoreDraftLayers(config, visitor));
   return VisitOutput(config, visitor, BiasRule::kNone, weights);
 }
 
-void RunLayer(ForwardPass& pass, std::size_t layer) {
+void RunDeepseek2Layer(ForwardPass& pass, std::size_t layer) {
   RunLatentAttentionLayer(pass, layer);
   RunFeedForwardOrExperts(pass, layer, Activation::kSilu);
 }
@@ -96,8 +97,8 @@ void RunLayer(ForwardPass& pass, std::size_t layer) {
 const ArchitectureDefinition kDeepseek2Definition = {
     .format = {.architecture = Architecture::kDeepseek2,
                .name = "deepseek2",
-               .read_config = Read,
-               .visit_tensors = Visit},
-    .run_layer = RunLayer};
+               .read_config = ReadDeepseek2,
+               .visit_tensors = VisitDeepseek2},
+    .run_layer = RunDeepseek2Layer};
 
 }  // namespace kvd

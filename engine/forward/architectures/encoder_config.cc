@@ -1,7 +1,6 @@
 #include "engine/forward/architectures/encoder_config.h"
 
 #include <cmath>
-#include <limits>
 
 #include "engine/model/attention_config.h"
 
@@ -9,7 +8,6 @@ namespace kvd {
 namespace {
 
 constexpr std::uint32_t kTypeCountMax = 1u << 16;
-constexpr std::uint32_t kWindowMax = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kLabelsMax = 4096;
 
 Status ReadEncoderHeads(const ConfigReader& reader, ModelConfig& config) {

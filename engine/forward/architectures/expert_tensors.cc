@@ -19,8 +19,8 @@ void Append(const WeightView& all, std::size_t count, ExpertMatrices& target) {
 }
 
 // STACKED.bias [out, count].
-Status VisitBias(TensorVisitor& visitor, const std::string& stacked, std::uint64_t out_features,
-                 std::uint64_t count, ExpertMatrices& target) {
+Status VisitExpertBias(TensorVisitor& visitor, const std::string& stacked,
+                       std::uint64_t out_features, std::uint64_t count, ExpertMatrices& target) {
   const std::uint64_t dims[] = {out_features, count};
   target.bias_stride = out_features;
   return visitor.Floats(stacked + ".bias", dims, VectorRole::kBias, Presence::kRequired,
@@ -50,7 +50,7 @@ Status VisitMatrices(TensorVisitor& visitor, const std::string& name, std::uint6
   KVD_CHECK_OK(visitor.MatrixStack(stacked + ".weight", in_features, out_features, count,
                                    Presence::kRequired, all));
   Append(all, count, target);
-  if (has_bias) KVD_CHECK_OK(VisitBias(visitor, stacked, out_features, count, target));
+  if (has_bias) KVD_CHECK_OK(VisitExpertBias(visitor, stacked, out_features, count, target));
   return visitor.Vector(stacked + ".scale", count, VectorRole::kNorm, Presence::kOptional,
                         target.scales);
 }
@@ -62,10 +62,10 @@ Status VisitFusedBiases(TensorVisitor& visitor, const std::string& block,
   const std::string fused = block + "ffn_gate_up_exps";
   if (!visitor.Has(fused + ".bias")) {
     KVD_CHECK_OK(
-        VisitBias(visitor, block + "ffn_gate_exps", config.size, config.count, weights.gate));
-    return VisitBias(visitor, block + "ffn_up_exps", config.size, config.count, weights.up);
+        VisitExpertBias(visitor, block + "ffn_gate_exps", config.size, config.count, weights.gate));
+    return VisitExpertBias(visitor, block + "ffn_up_exps", config.size, config.count, weights.up);
   }
-  KVD_CHECK_OK(VisitBias(visitor, fused, 2ull * config.size, config.count, weights.gate));
+  KVD_CHECK_OK(VisitExpertBias(visitor, fused, 2ull * config.size, config.count, weights.gate));
   weights.up.bias_stride = weights.gate.bias_stride;
   weights.up.bias = weights.gate.bias + config.size;
   return {};

@@ -8,15 +8,15 @@
 namespace kvd {
 namespace {
 
-constexpr TransformerTraits kTraits = {.has_layer_norms = true,
-                                       .has_norm_bias = true,
-                                       .is_parallel = true,
-                                       .has_second_norms = true,
-                                       .activation = Activation::kUngatedGelu};
+constexpr TransformerTraits kFalconTraits = {.has_layer_norms = true,
+                                             .has_norm_bias = true,
+                                             .is_parallel = true,
+                                             .has_second_norms = true,
+                                             .activation = Activation::kUngatedGelu};
 
 }  // namespace
 
 const ArchitectureDefinition kFalconDefinition =
-    DefineTransformer<kTraits>(Architecture::kFalcon, "falcon");
+    DefineTransformer<kFalconTraits>(Architecture::kFalcon, "falcon");
 
 }  // namespace kvd

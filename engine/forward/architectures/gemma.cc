@@ -4,7 +4,6 @@
 #include "engine/forward/architectures/gemma.h"
 
 #include <cmath>
-#include <limits>
 
 #include "engine/forward/architectures/common_tensors.h"
 #include "engine/forward/layers/attention_layer.h"
@@ -13,8 +12,6 @@
 
 namespace kvd {
 namespace {
-
-constexpr std::uint32_t kWindowMax = std::numeric_limits<std::int32_t>::max();
 
 // The largest model of gemma2 and of gemma3 is recognised by its number of layers. This model
 // scales scores by 1/sqrt(embedding_size / head_count) instead of 1/sqrt(head_dim_k).
@@ -73,7 +70,7 @@ Status VisitGemma(const ModelConfig& config, TensorVisitor& visitor, ModelWeight
   return VisitOutput(config, visitor, BiasRule::kNone, weights);
 }
 
-void RunLayer(ForwardPass& pass, std::size_t layer) {
+void RunGemmaLayer(ForwardPass& pass, std::size_t layer) {
   const LayerWeights& weights = pass.weights().layers[layer];
   RunAttentionLayer(pass, layer, weights.attention);
   RunFeedForward(pass, weights.feed_forward, Activation::kGelu);
@@ -96,16 +93,16 @@ const ArchitectureDefinition kGemmaDefinition = {.format = {.architecture = Arch
                                                             .name = "gemma",
                                                             .read_config = ReadGemma,
                                                             .visit_tensors = VisitGemma},
-                                                 .run_layer = RunLayer};
+                                                 .run_layer = RunGemmaLayer};
 const ArchitectureDefinition kGemma2Definition = {.format = {.architecture = Architecture::kGemma2,
                                                              .name = "gemma2",
                                                              .read_config = ReadGemma2,
                                                              .visit_tensors = VisitGemma},
-                                                  .run_layer = RunLayer};
+                                                  .run_layer = RunGemmaLayer};
 const ArchitectureDefinition kGemma3Definition = {.format = {.architecture = Architecture::kGemma3,
                                                              .name = "gemma3",
                                                              .read_config = ReadGemma3,
                                                              .visit_tensors = VisitGemma},
-                                                  .run_layer = RunLayer};
+                                                  .run_layer = RunGemmaLayer};
 
 }  // namespace kvd

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include "engine/forward/architectures/common_tensors.h"
@@ -30,7 +29,7 @@ Status RequireFixed(const ConfigReader& reader, std::string_view suffix, std::ui
               " is supported");
 }
 
-Status ReadSharedLayers(const ConfigReader& reader, ModelConfig& config) {
+Status ReadGemma3nSharedLayers(const ConfigReader& reader, ModelConfig& config) {
   constexpr std::uint32_t kFirstShared = 20;
   const std::string key = reader.Key("attention.shared_kv_layers");
   const std::uint32_t layers = config.layer_count;
@@ -42,8 +41,8 @@ Status ReadSharedLayers(const ConfigReader& reader, ModelConfig& config) {
   return ShareCellsFrom(reader, layers - static_cast<std::uint32_t>(shared), config);
 }
 
-Status Read(const ConfigReader& reader, ModelConfig& config) {
-  constexpr std::uint32_t kWindowMax = std::numeric_limits<std::int32_t>::max(), kPeriod = 5;
+Status ReadGemma3n(const ConfigReader& reader, ModelConfig& config) {
+  constexpr std::uint32_t kPeriod = 5;
   constexpr float kWindowFreqBase = 10000.0f;
   KVD_CHECK_OK(RequireFixed(reader, "altup.num_inputs", kStreamCount));
   KVD_CHECK_OK(RequireFixed(reader, "altup.active_idx", 0));
@@ -51,7 +50,7 @@ Status Read(const ConfigReader& reader, ModelConfig& config) {
   KVD_TRY(const auto window, reader.Count("attention.sliding_window", kWindowMax));
   KVD_CHECK_OK(ReadWindows(reader, window, kPeriod, config));
   KVD_CHECK_OK(ReadWindowRope(reader, kWindowFreqBase, 1.0f, config));
-  KVD_CHECK_OK(ReadSharedLayers(reader, config));
+  KVD_CHECK_OK(ReadGemma3nSharedLayers(reader, config));
   KVD_TRY(config.layer_input_size,
           reader.Count("embedding_length_per_layer_input", ModelConfig::kEmbeddingSizeMax));
   config.logit_softcap = kLogitSoftcap;
@@ -94,7 +93,7 @@ Status VisitAltup(const ModelConfig& config, TensorVisitor& visitor, std::size_t
   return VisitNorm(visitor, block + "laurel_post_norm", n, weights.laurel_norm);
 }
 
-Status Visit(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
+Status VisitGemma3n(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
   KVD_CHECK_OK(VisitEmbedding(config, visitor, weights));
   KVD_CHECK_OK(VisitLayerInputTable(config, visitor, weights.layer_inputs));
   KVD_CHECK_OK(VisitStreams(config, visitor, "altup_proj.weight", weights.altup.spread));
@@ -125,12 +124,12 @@ void Average(ForwardPass& pass, const RowBuffer& x) {
   });
 }
 
-void Begin(ForwardPass& pass) {
+void BeginGemma3n(ForwardPass& pass) {
   ComputeLayerInputs(pass);
   SpreadStreams(pass);
 }
 
-void RunLayer(ForwardPass& pass, std::size_t layer) {
+void RunGemma3nLayer(ForwardPass& pass, std::size_t layer) {
   const LayerWeights& weights = pass.weights().layers[layer];
   PredictStreams(pass, layer);
   const RowBuffer& laurel = RunLaurel(pass, layer, pass.NormedStream(weights.attention.norm));
@@ -147,9 +146,9 @@ void RunLayer(ForwardPass& pass, std::size_t layer) {
 const ArchitectureDefinition kGemma3nDefinition = {
     .format = {.architecture = Architecture::kGemma3n,
                .name = "gemma3n",
-               .read_config = Read,
-               .visit_tensors = Visit},
-    .run_layer = RunLayer,
-    .begin = Begin};
+               .read_config = ReadGemma3n,
+               .visit_tensors = VisitGemma3n},
+    .run_layer = RunGemma3nLayer,
+    .begin = BeginGemma3n};
 
 }  // namespace kvd

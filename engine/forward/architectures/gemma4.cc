@@ -3,8 +3,6 @@
 // Names and defaults are those of llama.cpp (src/models/gemma4.cpp).
 #include "engine/forward/architectures/gemma4.h"
 
-#include <limits>
-
 #include "engine/forward/architectures/gemma.h"
 #include "engine/forward/architectures/layer_input_tensors.h"
 #include "engine/forward/architectures/transformer.h"
@@ -17,19 +15,18 @@
 namespace kvd {
 namespace {
 
-constexpr ExpertRule kExpertRule = {.is_normalised = true};
+constexpr ExpertRule kGemma4ExpertRule = {.is_normalised = true};
 
 // Reads which layers have the sliding window. The key is required, because no default says which
 // layers have the window.
 Status ReadLayersWithWindow(const ConfigReader& reader, ModelConfig& config) {
   constexpr std::string_view kPattern = "attention.sliding_window_pattern";
-  constexpr std::uint32_t kWindowMax = std::numeric_limits<std::int32_t>::max();
   KVD_TRY(const auto window, reader.Count("attention.sliding_window", kWindowMax));
   if (!reader.Has(kPattern)) return Fail(Code::kNotFound, reader.Key(kPattern), ": missing");
   return ReadWindows(reader, window, 0, config);
 }
 
-Status ReadSharedLayers(const ConfigReader& reader, ModelConfig& config) {
+Status ReadGemma4SharedLayers(const ConfigReader& reader, ModelConfig& config) {
   const std::string key = reader.Key("attention.shared_kv_layers");
   KVD_TRY(const auto shared, reader.file().GetU64Or(key, 0));
   if (shared == 0) return {};
@@ -38,18 +35,18 @@ Status ReadSharedLayers(const ConfigReader& reader, ModelConfig& config) {
   return ShareCellsFrom(reader, config.layer_count - static_cast<std::uint32_t>(shared), config);
 }
 
-Status Read(const ConfigReader& reader, ModelConfig& config) {
+Status ReadGemma4(const ConfigReader& reader, ModelConfig& config) {
   constexpr float kWindowFreqBase = 10000.0f;
   KVD_CHECK_OK(ReadGemma(reader, config));
   KVD_CHECK_OK(ReadLayersWithWindow(reader, config));
   KVD_CHECK_OK(ReadWindowHeads(reader, config));
   KVD_CHECK_OK(ReadWindowRope(reader, kWindowFreqBase, config.rope.freq_scale, config));
-  KVD_CHECK_OK(ReadSharedLayers(reader, config));
+  KVD_CHECK_OK(ReadGemma4SharedLayers(reader, config));
   KVD_TRY(config.logit_softcap, reader.PositiveOrNone("final_logit_softcapping"));
   config.attention_scale = 1.0f;
   config.has_qk_norm = true;
   KVD_CHECK_OK(ReadLayerInputs(reader, config));
-  return ReadExperts(reader, kExpertRule, config);
+  return ReadExperts(reader, kGemma4ExpertRule, config);
 }
 
 Status VisitLayerExperts(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,
@@ -65,7 +62,7 @@ Status VisitLayerExperts(const ModelConfig& config, TensorVisitor& visitor, std:
   return VisitExperts(config, visitor, layer, {}, weights.experts);
 }
 
-Status Visit(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
+Status VisitGemma4(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
   KVD_CHECK_OK(VisitEmbedding(config, visitor, weights));
   KVD_CHECK_OK(VisitRopeFactors(config, visitor, weights));
   KVD_CHECK_OK(VisitLayerInputTable(config, visitor, weights.layer_inputs));
@@ -98,7 +95,7 @@ void ScaleStream(ForwardPass& pass, float factor) {
   });
 }
 
-void RunLayer(ForwardPass& pass, std::size_t layer) {
+void RunGemma4Layer(ForwardPass& pass, std::size_t layer) {
   const LayerWeights& weights = pass.weights().layers[layer];
   RunAttentionLayer(pass, layer, weights.attention);
   if (pass.config().has_experts[layer]) {
@@ -117,9 +114,9 @@ void RunLayer(ForwardPass& pass, std::size_t layer) {
 
 const ArchitectureDefinition kGemma4Definition = {.format = {.architecture = Architecture::kGemma4,
                                                              .name = "gemma4",
-                                                             .read_config = Read,
-                                                             .visit_tensors = Visit},
-                                                  .run_layer = RunLayer,
+                                                             .read_config = ReadGemma4,
+                                                             .visit_tensors = VisitGemma4},
+                                                  .run_layer = RunGemma4Layer,
                                                   .begin = ComputeLayerInputs};
 
 }  // namespace kvd

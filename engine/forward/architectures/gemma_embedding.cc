@@ -30,7 +30,7 @@ Status ReadProjections(const ConfigReader& reader, ModelConfig& config) {
   return {};
 }
 
-Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
+Status ReadGemmaEmbeddingConfig(const ConfigReader& reader, ModelConfig& config) {
   KVD_CHECK_OK(ReadEncoder(reader, EncoderNorms::kRmsNorms, {}, config));
   config.embedding_scale = std::sqrt(static_cast<float>(config.embedding_size));
   KVD_CHECK_OK(ReadEncoderRope(reader, config));
@@ -38,8 +38,8 @@ Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
   return ReadProjections(reader, config);
 }
 
-Status VisitLayer(const ModelConfig& config, TensorVisitor& visitor, const std::string& block,
-                  EncoderLayerWeights& layer) {
+Status VisitGemmaEmbeddingLayer(const ModelConfig& config, TensorVisitor& visitor,
+                                const std::string& block, EncoderLayerWeights& layer) {
   const std::uint64_t width = config.embedding_size;
   const std::uint64_t hidden = config.encoder.feed_forward_size;
   const std::uint64_t head_dim = config.encoder.head_dim;
@@ -58,8 +58,8 @@ Status VisitLayer(const ModelConfig& config, TensorVisitor& visitor, const std::
   return VisitNorm(visitor, block + "post_ffw_norm", width, layer.feed_forward_post_norm);
 }
 
-Status VisitProjections(const ModelConfig& config, TensorVisitor& visitor,
-                        EncoderWeights& encoder) {
+Status VisitGemmaEmbeddingProjections(const ModelConfig& config, TensorVisitor& visitor,
+                                      EncoderWeights& encoder) {
   std::uint64_t width = config.embedding_size;
   for (std::size_t i = 0; i < encoder.projections.size(); ++i) {
     const std::uint64_t out = config.encoder.projection_sizes[i];
@@ -77,14 +77,15 @@ Status VisitGemmaEmbedding(const ModelConfig& config, TensorVisitor& visitor,
   encoder.layers.resize(config.encoder.layer_count);
   KVD_CHECK_OK(VisitEmbedding(config, visitor, weights));
   for (std::size_t layer = 0; layer < config.encoder.layer_count; ++layer) {
-    KVD_CHECK_OK(VisitLayer(config, visitor, BlockPrefix(layer), encoder.layers[layer]));
+    KVD_CHECK_OK(
+        VisitGemmaEmbeddingLayer(config, visitor, BlockPrefix(layer), encoder.layers[layer]));
   }
   KVD_CHECK_OK(VisitNorm(visitor, "output_norm", config.embedding_size, encoder.output_norm));
-  KVD_CHECK_OK(VisitProjections(config, visitor, encoder));
+  KVD_CHECK_OK(VisitGemmaEmbeddingProjections(config, visitor, encoder));
   return VisitClassifier(config, visitor, weights);
 }
 
-void EncodeRows(EncoderPass& pass, std::size_t layer) {
+void EncodeGemmaEmbeddingRows(EncoderPass& pass, std::size_t layer) {
   EncodePreNormRows(pass, layer, TextActivation::kGelu);
 }
 
@@ -93,9 +94,9 @@ void EncodeRows(EncoderPass& pass, std::size_t layer) {
 const ArchitectureDefinition kGemmaEmbeddingDefinition = {
     .format = {.architecture = Architecture::kGemmaEmbedding,
                .name = "gemma-embedding",
-               .read_config = ReadConfig,
+               .read_config = ReadGemmaEmbeddingConfig,
                .visit_tensors = VisitGemmaEmbedding},
     .encode_keys = EncodePreNormKeys,
-    .encode_rows = EncodeRows};
+    .encode_rows = EncodeGemmaEmbeddingRows};
 
 }  // namespace kvd

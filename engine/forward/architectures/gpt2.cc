@@ -21,18 +21,18 @@ Status VisitPositions(const ModelConfig& config, TensorVisitor& visitor, ModelWe
                         Presence::kRequired, weights.position_embedding);
 }
 
-constexpr TransformerTraits kTraits = {.attention_output_bias = BiasRule::kOptional,
-                                       .has_layer_norms = true,
-                                       .has_norm_bias = true,
-                                       .activation = Activation::kUngatedGelu,
-                                       .feed_forward_bias = BiasRule::kOptional,
-                                       .read_more = ReadPositions,
-                                       .visit_more = VisitPositions,
-                                       .begin = AddPositionEmbeddings};
+constexpr TransformerTraits kGpt2Traits = {.attention_output_bias = BiasRule::kOptional,
+                                           .has_layer_norms = true,
+                                           .has_norm_bias = true,
+                                           .activation = Activation::kUngatedGelu,
+                                           .feed_forward_bias = BiasRule::kOptional,
+                                           .read_more = ReadPositions,
+                                           .visit_more = VisitPositions,
+                                           .begin = AddPositionEmbeddings};
 
 }  // namespace
 
 const ArchitectureDefinition kGpt2Definition =
-    DefineTransformer<kTraits>(Architecture::kGpt2, "gpt2");
+    DefineTransformer<kGpt2Traits>(Architecture::kGpt2, "gpt2");
 
 }  // namespace kvd

@@ -3,34 +3,32 @@
 // (src/models/openai-moe.cpp).
 #include "engine/forward/architectures/gpt_oss.h"
 
-#include <limits>
-
 #include "engine/forward/architectures/transformer.h"
 #include "engine/model/attention_config.h"
 
 namespace kvd {
 namespace {
 
-Status ReadWindow(const ConfigReader& reader, ModelConfig& config) {
-  constexpr std::uint32_t kWindowMax = std::numeric_limits<std::int32_t>::max();
+Status ReadGptOssWindow(const ConfigReader& reader, ModelConfig& config) {
   constexpr std::uint32_t kPeriod = 2;
   KVD_TRY(const auto window, reader.Count("attention.sliding_window", kWindowMax));
   KVD_CHECK_OK(ReadWindows(reader, window, kPeriod, config));
   return ReadWindowRope(reader, config.rope.freq_base, config.rope.freq_scale, config);
 }
 
-constexpr TransformerTraits kTraits = {.attention_output_bias = BiasRule::kOptional,
-                                       .has_sinks = true,
-                                       .feed_forward_norm = "post_attention_norm",
-                                       .activation = Activation::kClampedSilu,
-                                       .expert_rule = {.gating = ExpertGating::kSoftmaxOfChosen},
-                                       .expert_tensors = {.has_bias = true},
-                                       .has_experts = true,
-                                       .read_more = ReadWindow};
+constexpr TransformerTraits kGptOssTraits = {
+    .attention_output_bias = BiasRule::kOptional,
+    .has_sinks = true,
+    .feed_forward_norm = "post_attention_norm",
+    .activation = Activation::kClampedSilu,
+    .expert_rule = {.gating = ExpertGating::kSoftmaxOfChosen},
+    .expert_tensors = {.has_bias = true},
+    .has_experts = true,
+    .read_more = ReadGptOssWindow};
 
 }  // namespace
 
 const ArchitectureDefinition kGptOssDefinition =
-    DefineTransformer<kTraits>(Architecture::kGptOss, "gpt-oss");
+    DefineTransformer<kGptOssTraits>(Architecture::kGptOss, "gpt-oss");
 
 }  // namespace kvd

@@ -12,15 +12,15 @@ namespace {
 
 constexpr float kBiasMax = 8.0f;
 
-Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
+Status ReadJinaBertConfig(const ConfigReader& reader, ModelConfig& config) {
   KVD_CHECK_OK(ReadEncoder(reader, EncoderNorms::kLayerNorms,
                            {.dense_size = 1, .is_dense_only = true}, config));
   config.encoder.bias_max = kBiasMax;
   return ReadTypeCount(reader, config);
 }
 
-Status VisitLayer(const ModelConfig& config, TensorVisitor& visitor, const std::string& block,
-                  EncoderLayerWeights& layer) {
+Status VisitJinaBertLayer(const ModelConfig& config, TensorVisitor& visitor,
+                          const std::string& block, EncoderLayerWeights& layer) {
   const std::uint64_t width = config.embedding_size;
   const std::uint64_t hidden = config.encoder.feed_forward_size;
   KVD_CHECK_OK(VisitTextAttention(config, visitor, block, layer));
@@ -38,10 +38,10 @@ Status VisitLayer(const ModelConfig& config, TensorVisitor& visitor, const std::
 }
 
 Status VisitJinaBert(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
-  return VisitBertModel(config, visitor, VisitLayer, weights);
+  return VisitBertModel(config, visitor, VisitJinaBertLayer, weights);
 }
 
-void EncodeRows(EncoderPass& pass, std::size_t layer) {
+void EncodeJinaBertRows(EncoderPass& pass, std::size_t layer) {
   EncodeBertRows(pass, layer, TextActivation::kGelu);
 }
 
@@ -50,9 +50,9 @@ void EncodeRows(EncoderPass& pass, std::size_t layer) {
 const ArchitectureDefinition kJinaBertV2Definition = {
     .format = {.architecture = Architecture::kJinaBertV2,
                .name = "jina-bert-v2",
-               .read_config = ReadConfig,
+               .read_config = ReadJinaBertConfig,
                .visit_tensors = VisitJinaBert},
     .encode_keys = EncodeBertKeys,
-    .encode_rows = EncodeRows};
+    .encode_rows = EncodeJinaBertRows};
 
 }  // namespace kvd

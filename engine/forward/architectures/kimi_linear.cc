@@ -17,20 +17,20 @@
 namespace kvd {
 namespace {
 
-constexpr ExpertRule kExpertRule = {.gating = ExpertGating::kSigmoid,
-                                    .gating_from = ExpertRule::From::kFile,
-                                    .is_normalised = true,
-                                    .reads_scale = true,
-                                    .reads_groups = true,
-                                    .has_shared = true,
-                                    .reads_leading_dense = true};
-constexpr ExpertTensors kExpertTensors = {.has_selection_bias = true};
+constexpr ExpertRule kKimiLinearExpertRule = {.gating = ExpertGating::kSigmoid,
+                                              .gating_from = ExpertRule::From::kFile,
+                                              .is_normalised = true,
+                                              .reads_scale = true,
+                                              .reads_groups = true,
+                                              .has_shared = true,
+                                              .reads_leading_dense = true};
+constexpr ExpertTensors kKimiLinearExpertTensors = {.has_selection_bias = true};
 
-bool IsAttention(const ModelConfig& config, std::size_t layer) {
+bool IsKimiLinearAttention(const ModelConfig& config, std::size_t layer) {
   return config.layer_kind[layer] == LayerKind::kAttention;
 }
 
-Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
+Status ReadKimiLinearConfig(const ConfigReader& reader, ModelConfig& config) {
   KVD_CHECK_OK(RequireCausal(reader));
   KVD_TRY(config.feed_forward_size, reader.PerLayer("feed_forward_length", config.layer_count,
                                                     ModelConfig::kFeedForwardSizeMax));
@@ -44,7 +44,7 @@ Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
           reader.Count("ssm.conv_kernel", ModelConfig::kConvolutionWidthMax));
   KVD_TRY(delta.head_size, reader.Count("kda.head_dim", kLinearHeadSizeMax));
   delta.key_heads = delta.value_heads = config.head_count.front();
-  return ReadExperts(reader, kExpertRule, config);
+  return ReadExperts(reader, kKimiLinearExpertRule, config);
 }
 
 Status VisitDeltaAttention(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,
@@ -86,20 +86,21 @@ Status VisitKimiLinear(const ModelConfig& config, TensorVisitor& visitor, ModelW
   KVD_CHECK_OK(VisitEmbedding(config, visitor, weights));
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
     LayerWeights& into = weights.layers[layer];
-    KVD_CHECK_OK(IsAttention(config, layer)
+    KVD_CHECK_OK(IsKimiLinearAttention(config, layer)
                      ? VisitLatentAttention(config, visitor, layer, into.latent_attention)
                      : VisitDeltaAttention(config, visitor, layer, into.kimi_delta_attention));
-    KVD_CHECK_OK(VisitFeedForwardOrExperts(config, visitor, layer, {}, kExpertTensors, into));
+    KVD_CHECK_OK(
+        VisitFeedForwardOrExperts(config, visitor, layer, {}, kKimiLinearExpertTensors, into));
   }
   return VisitOutput(config, visitor, BiasRule::kNone, weights);
 }
 
-std::size_t LayerStateFloats(const ModelConfig& config, std::size_t layer) {
-  return IsAttention(config, layer) ? 0 : KimiDeltaAttentionStateFloats(config);
+std::size_t KimiLinearStateFloats(const ModelConfig& config, std::size_t layer) {
+  return IsKimiLinearAttention(config, layer) ? 0 : KimiDeltaAttentionStateFloats(config);
 }
 
-void RunLayer(ForwardPass& pass, std::size_t layer) {
-  if (IsAttention(pass.config(), layer)) {
+void RunKimiLinearLayer(ForwardPass& pass, std::size_t layer) {
+  if (IsKimiLinearAttention(pass.config(), layer)) {
     RunLatentAttentionLayer(pass, layer);
   } else {
     RunKimiDeltaAttention(pass, layer, pass.weights().layers[layer].kimi_delta_attention);
@@ -112,10 +113,10 @@ void RunLayer(ForwardPass& pass, std::size_t layer) {
 const ArchitectureDefinition kKimiLinearDefinition = {
     .format = {.architecture = Architecture::kKimiLinear,
                .name = "kimi-linear",
-               .read_config = ReadConfig,
+               .read_config = ReadKimiLinearConfig,
                .visit_tensors = VisitKimiLinear,
                .state_kind = StateKind::kDeltaNet,
-               .state_floats = LayerStateFloats},
-    .run_layer = RunLayer};
+               .state_floats = KimiLinearStateFloats},
+    .run_layer = RunKimiLinearLayer};
 
 }  // namespace kvd

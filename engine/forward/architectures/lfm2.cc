@@ -3,8 +3,6 @@
 // (src/models/lfm2.cpp).
 #include "engine/forward/architectures/lfm2.h"
 
-#include <limits>
-
 #include "engine/forward/architectures/common_tensors.h"
 #include "engine/forward/architectures/transformer.h"
 #include "engine/forward/layers/attention_layer.h"
@@ -15,24 +13,23 @@
 namespace kvd {
 namespace {
 
-bool IsAttention(const ModelConfig& config, std::size_t layer) {
+bool IsLfm2Attention(const ModelConfig& config, std::size_t layer) {
   return config.layer_kind[layer] == LayerKind::kAttention;
 }
 
 // Reads the sliding window, which is the same in all attention layers; 0: no window.
-Status ReadWindow(const ConfigReader& reader, ModelConfig& config) {
-  constexpr std::uint32_t kWindowMax = std::numeric_limits<std::int32_t>::max();
+Status ReadLfm2Window(const ConfigReader& reader, ModelConfig& config) {
   KVD_TRY(const auto window, reader.file().GetU64Or(reader.Key("attention.sliding_window"), 0));
   if (window > kWindowMax) {
     return FailRange(reader.Key("attention.sliding_window"), window, 0, kWindowMax);
   }
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
-    if (IsAttention(config, layer)) config.window[layer] = static_cast<std::uint32_t>(window);
+    if (IsLfm2Attention(config, layer)) config.window[layer] = static_cast<std::uint32_t>(window);
   }
   return {};
 }
 
-Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
+Status ReadLfm2Config(const ConfigReader& reader, ModelConfig& config) {
   KVD_CHECK_OK(RequireCausal(reader));
   KVD_TRY(config.feed_forward_size, reader.PerLayer("feed_forward_length", config.layer_count,
                                                     ModelConfig::kFeedForwardSizeMax));
@@ -53,7 +50,7 @@ Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
                               .reads_leading_dense = true},
                              config));
   }
-  return ReadWindow(reader, config);
+  return ReadLfm2Window(reader, config);
 }
 
 Status VisitShortConvolution(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,
@@ -74,7 +71,7 @@ Status VisitLfm2(const ModelConfig& config, TensorVisitor& visitor, ModelWeights
   KVD_CHECK_OK(VisitEmbedding(config, visitor, weights));
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
     LayerWeights& into = weights.layers[layer];
-    if (IsAttention(config, layer)) {
+    if (IsLfm2Attention(config, layer)) {
       KVD_CHECK_OK(
           VisitAttention(config, visitor, layer, {.qk_norm = QkNorm::kHeads}, into.attention));
     } else {
@@ -91,13 +88,13 @@ Status VisitLfm2(const ModelConfig& config, TensorVisitor& visitor, ModelWeights
   return VisitOutputMatrix(config, visitor, BiasRule::kNone, weights);
 }
 
-std::size_t LayerStateFloats(const ModelConfig& config, std::size_t layer) {
-  return IsAttention(config, layer) ? 0 : ShortConvolutionStateFloats(config);
+std::size_t Lfm2StateFloats(const ModelConfig& config, std::size_t layer) {
+  return IsLfm2Attention(config, layer) ? 0 : ShortConvolutionStateFloats(config);
 }
 
-void RunLayer(ForwardPass& pass, std::size_t layer) {
+void RunLfm2Layer(ForwardPass& pass, std::size_t layer) {
   const LayerWeights& weights = pass.weights().layers[layer];
-  if (IsAttention(pass.config(), layer)) {
+  if (IsLfm2Attention(pass.config(), layer)) {
     RunAttentionLayer(pass, layer, weights.attention);
   } else {
     RunShortConvolution(pass, layer, weights.short_convolution);
@@ -105,19 +102,19 @@ void RunLayer(ForwardPass& pass, std::size_t layer) {
   RunFeedForwardOrExperts(pass, layer, Activation::kSilu);
 }
 
-constexpr ArchitectureDefinition Define(Architecture architecture, std::string_view name) {
+constexpr ArchitectureDefinition DefineLfm2(Architecture architecture, std::string_view name) {
   return {.format = {.architecture = architecture,
                      .name = name,
-                     .read_config = ReadConfig,
+                     .read_config = ReadLfm2Config,
                      .visit_tensors = VisitLfm2,
                      .state_kind = StateKind::kShortConvolution,
-                     .state_floats = LayerStateFloats},
-          .run_layer = RunLayer};
+                     .state_floats = Lfm2StateFloats},
+          .run_layer = RunLfm2Layer};
 }
 
 }  // namespace
 
-const ArchitectureDefinition kLfm2Definition = Define(Architecture::kLfm2, "lfm2");
-const ArchitectureDefinition kLfm2MoeDefinition = Define(Architecture::kLfm2Moe, "lfm2moe");
+const ArchitectureDefinition kLfm2Definition = DefineLfm2(Architecture::kLfm2, "lfm2");
+const ArchitectureDefinition kLfm2MoeDefinition = DefineLfm2(Architecture::kLfm2Moe, "lfm2moe");
 
 }  // namespace kvd

@@ -12,7 +12,7 @@ MambaKind KindOf(const ModelConfig& config) {
   return config.architecture == Architecture::kMamba ? MambaKind::kFirst : MambaKind::kSecond;
 }
 
-Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
+Status ReadMambaConfig(const ConfigReader& reader, ModelConfig& config) {
   config.layer_kind.assign(config.layer_count, LayerKind::kRecurrent);
   KVD_TRY(config.rms_epsilon, reader.RequiredPositive("attention.layer_norm_rms_epsilon"));
   return ReadSsm(reader, KindOf(config), config);
@@ -29,12 +29,12 @@ Status VisitTensorsOf(const ModelConfig& config, TensorVisitor& visitor, ModelWe
   return VisitOutput(config, visitor, BiasRule::kNone, weights);
 }
 
-std::size_t LayerStateFloats(const ModelConfig& config, std::size_t) {
+std::size_t SelectiveStateFloats(const ModelConfig& config, std::size_t) {
   return KindOf(config) == MambaKind::kFirst ? MambaStateFloats(config.ssm)
                                              : Mamba2StateFloats(config.ssm);
 }
 
-void RunLayer(ForwardPass& pass, std::size_t layer) {
+void RunMambaLayer(ForwardPass& pass, std::size_t layer) {
   const MambaWeights& weights = pass.weights().layers[layer].mamba;
   const RowBuffer& x = pass.NormedStream(weights.norm);
   if (KindOf(pass.config()) == MambaKind::kFirst) {
@@ -44,20 +44,20 @@ void RunLayer(ForwardPass& pass, std::size_t layer) {
   }
 }
 
-constexpr ArchitectureDefinition Define(Architecture architecture, std::string_view name) {
+constexpr ArchitectureDefinition DefineMamba(Architecture architecture, std::string_view name) {
   return {.format = {.architecture = architecture,
                      .name = name,
-                     .read_config = ReadConfig,
+                     .read_config = ReadMambaConfig,
                      .visit_tensors = VisitTensorsOf,
                      .state_kind = architecture == Architecture::kMamba ? StateKind::kMamba
                                                                         : StateKind::kMamba2,
-                     .state_floats = LayerStateFloats},
-          .run_layer = RunLayer};
+                     .state_floats = SelectiveStateFloats},
+          .run_layer = RunMambaLayer};
 }
 
 }  // namespace
 
-const ArchitectureDefinition kMambaDefinition = Define(Architecture::kMamba, "mamba");
-const ArchitectureDefinition kMamba2Definition = Define(Architecture::kMamba2, "mamba2");
+const ArchitectureDefinition kMambaDefinition = DefineMamba(Architecture::kMamba, "mamba");
+const ArchitectureDefinition kMamba2Definition = DefineMamba(Architecture::kMamba2, "mamba2");
 
 }  // namespace kvd

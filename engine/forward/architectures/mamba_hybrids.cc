@@ -14,11 +14,12 @@
 namespace kvd {
 namespace {
 
-bool IsAttention(const ModelConfig& config, std::size_t layer) {
+bool IsHybridAttention(const ModelConfig& config, std::size_t layer) {
   return config.layer_kind[layer] == LayerKind::kAttention;
 }
 
-Status ReadCommon(const ConfigReader& reader, HeadRule rule, MambaKind kind, ModelConfig& config) {
+Status ReadHybridCommon(const ConfigReader& reader, HeadRule rule, MambaKind kind,
+                        ModelConfig& config) {
   KVD_CHECK_OK(RequireCausal(reader));
   KVD_TRY(config.feed_forward_size, reader.PerLayer("feed_forward_length", config.layer_count,
                                                     ModelConfig::kFeedForwardSizeMax));
@@ -32,7 +33,7 @@ Status ReadCommon(const ConfigReader& reader, HeadRule rule, MambaKind kind, Mod
 // Jamba's attention does not use positions, although its files declare rope dimensions.
 Status ReadJamba(const ConfigReader& reader, ModelConfig& config) {
   config.has_rope = false;
-  KVD_CHECK_OK(ReadCommon(reader, HeadRule::kLayersWithKvHeads, MambaKind::kFirst, config));
+  KVD_CHECK_OK(ReadHybridCommon(reader, HeadRule::kLayersWithKvHeads, MambaKind::kFirst, config));
   KVD_CHECK_OK(ReadExperts(reader, {.size_is_feed_forward = true}, config));
   // A layer without a router has an ordinary feed-forward.
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
@@ -47,7 +48,7 @@ Status VisitJamba(const ModelConfig& config, TensorVisitor& visitor, ModelWeight
   KVD_CHECK_OK(VisitEmbedding(config, visitor, weights));
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
     LayerWeights& into = weights.layers[layer];
-    KVD_CHECK_OK(IsAttention(config, layer)
+    KVD_CHECK_OK(IsHybridAttention(config, layer)
                      ? VisitAttention(config, visitor, layer, {}, into.attention)
                      : VisitMamba(config, visitor, layer, MambaNorms::kRequired, into.mamba));
     KVD_CHECK_OK(VisitFeedForwardOrExperts(config, visitor, layer, {}, {}, into));
@@ -56,12 +57,12 @@ Status VisitJamba(const ModelConfig& config, TensorVisitor& visitor, ModelWeight
 }
 
 std::size_t JambaStateFloats(const ModelConfig& config, std::size_t layer) {
-  return IsAttention(config, layer) ? 0 : MambaStateFloats(config.ssm);
+  return IsHybridAttention(config, layer) ? 0 : MambaStateFloats(config.ssm);
 }
 
 void RunJambaLayer(ForwardPass& pass, std::size_t layer) {
   const LayerWeights& weights = pass.weights().layers[layer];
-  if (IsAttention(pass.config(), layer)) {
+  if (IsHybridAttention(pass.config(), layer)) {
     RunAttentionLayer(pass, layer, weights.attention);
   } else {
     RunMamba(pass, layer, weights.mamba, pass.NormedStream(weights.mamba.norm));
@@ -72,7 +73,7 @@ void RunJambaLayer(ForwardPass& pass, std::size_t layer) {
 // ----------------------------------------------------------------------------------- granitehybrid
 
 Status ReadGraniteHybrid(const ConfigReader& reader, ModelConfig& config) {
-  KVD_CHECK_OK(ReadCommon(reader, HeadRule::kLayersWithKvHeads, MambaKind::kSecond, config));
+  KVD_CHECK_OK(ReadHybridCommon(reader, HeadRule::kLayersWithKvHeads, MambaKind::kSecond, config));
   // Models that were trained without a rotation say so by the key rope.scaling.finetuned, although
   // they also declare rope dimensions.
   KVD_TRY(config.has_rope, reader.file().GetBoolOr(reader.Key("rope.scaling.finetuned"), true));
@@ -88,7 +89,7 @@ Status VisitGraniteHybrid(const ModelConfig& config, TensorVisitor& visitor,
   KVD_CHECK_OK(VisitRopeFactors(config, visitor, weights));
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
     LayerWeights& into = weights.layers[layer];
-    KVD_CHECK_OK(IsAttention(config, layer)
+    KVD_CHECK_OK(IsHybridAttention(config, layer)
                      ? VisitAttention(config, visitor, layer, {.output_bias = BiasRule::kOptional},
                                       into.attention)
                      : VisitMamba2(config, visitor, layer, true, into.mamba));
@@ -99,12 +100,12 @@ Status VisitGraniteHybrid(const ModelConfig& config, TensorVisitor& visitor,
 }
 
 std::size_t GraniteHybridStateFloats(const ModelConfig& config, std::size_t layer) {
-  return IsAttention(config, layer) ? 0 : Mamba2StateFloats(config.ssm);
+  return IsHybridAttention(config, layer) ? 0 : Mamba2StateFloats(config.ssm);
 }
 
 void RunGraniteHybridLayer(ForwardPass& pass, std::size_t layer) {
   const LayerWeights& weights = pass.weights().layers[layer];
-  if (IsAttention(pass.config(), layer)) {
+  if (IsHybridAttention(pass.config(), layer)) {
     RunAttentionLayer(pass, layer, weights.attention);
   } else {
     RunMamba2(pass, layer, weights.mamba, pass.NormedStream(weights.mamba.norm));
@@ -115,7 +116,7 @@ void RunGraniteHybridLayer(ForwardPass& pass, std::size_t layer) {
 // --------------------------------------------------------------------------------------- falcon-h1
 
 Status ReadFalconH1(const ConfigReader& reader, ModelConfig& config) {
-  KVD_CHECK_OK(ReadCommon(reader, HeadRule::kEveryLayer, MambaKind::kSecond, config));
+  KVD_CHECK_OK(ReadHybridCommon(reader, HeadRule::kEveryLayer, MambaKind::kSecond, config));
   KVD_CHECK_OK(ReadRope(reader, false, config));
   KVD_TRY(const float scale, reader.PositiveOrNone("attention.scale"));
   if (scale != 0.0f) config.attention_scale = scale;

@@ -11,7 +11,7 @@
 namespace kvd {
 namespace {
 
-Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
+Status ReadModernBertConfig(const ConfigReader& reader, ModelConfig& config) {
   KVD_CHECK_OK(ReadEncoder(
       reader, EncoderNorms::kLayerNorms,
       {.row = Pooling::kMean, .dense_size = config.embedding_size, .has_gelu = true}, config));
@@ -19,8 +19,8 @@ Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
   return ReadEncoderWindows(reader, {.period_default = 3, .is_first_free = true}, config);
 }
 
-Status VisitLayer(const ModelConfig& config, TensorVisitor& visitor, std::size_t number,
-                  EncoderLayerWeights& layer) {
+Status VisitModernBertLayer(const ModelConfig& config, TensorVisitor& visitor, std::size_t number,
+                            EncoderLayerWeights& layer) {
   const std::uint64_t width = config.embedding_size;
   const std::uint64_t hidden = config.encoder.feed_forward_size;
   const std::string block = BlockPrefix(number);
@@ -41,13 +41,13 @@ Status VisitModernBert(const ModelConfig& config, TensorVisitor& visitor, ModelW
   KVD_CHECK_OK(
       VisitNorm(visitor, "token_embd_norm", config.embedding_size, encoder.embedding_norm));
   for (std::size_t layer = 0; layer < config.encoder.layer_count; ++layer) {
-    KVD_CHECK_OK(VisitLayer(config, visitor, layer, encoder.layers[layer]));
+    KVD_CHECK_OK(VisitModernBertLayer(config, visitor, layer, encoder.layers[layer]));
   }
   KVD_CHECK_OK(VisitNorm(visitor, "output_norm", config.embedding_size, encoder.output_norm));
   return VisitClassifier(config, visitor, weights);
 }
 
-void EncodeRows(EncoderPass& pass, std::size_t layer) {
+void EncodeModernBertRows(EncoderPass& pass, std::size_t layer) {
   EncodePreNormRows(pass, layer, TextActivation::kGelu);
 }
 
@@ -56,9 +56,9 @@ void EncodeRows(EncoderPass& pass, std::size_t layer) {
 const ArchitectureDefinition kModernBertDefinition = {
     .format = {.architecture = Architecture::kModernBert,
                .name = "modern-bert",
-               .read_config = ReadConfig,
+               .read_config = ReadModernBertConfig,
                .visit_tensors = VisitModernBert},
     .encode_keys = EncodePreNormKeys,
-    .encode_rows = EncodeRows};
+    .encode_rows = EncodeModernBertRows};
 
 }  // namespace kvd

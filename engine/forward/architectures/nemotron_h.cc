@@ -34,7 +34,7 @@ Status ReadNemotronExperts(const ConfigReader& reader, ModelConfig& config) {
   return {};
 }
 
-Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
+Status ReadNemotronHConfig(const ConfigReader& reader, ModelConfig& config) {
   KVD_CHECK_OK(RequireCausal(reader));
   KVD_TRY(config.feed_forward_size, reader.PerLayer("feed_forward_length", config.layer_count,
                                                     ModelConfig::kFeedForwardSizeMax, 0));
@@ -81,11 +81,11 @@ Status VisitTensors(const ModelConfig& config, TensorVisitor& visitor, ModelWeig
   return VisitOutput(config, visitor, BiasRule::kNone, weights);
 }
 
-std::size_t LayerStateFloats(const ModelConfig& config, std::size_t layer) {
+std::size_t NemotronHStateFloats(const ModelConfig& config, std::size_t layer) {
   return config.layer_kind[layer] == LayerKind::kRecurrent ? Mamba2StateFloats(config.ssm) : 0;
 }
 
-void RunLayer(ForwardPass& pass, std::size_t layer) {
+void RunNemotronHLayer(ForwardPass& pass, std::size_t layer) {
   const ModelConfig& config = pass.config();
   const LayerWeights& weights = pass.weights().layers[layer];
   if (config.layer_kind[layer] == LayerKind::kAttention) {
@@ -100,20 +100,21 @@ void RunLayer(ForwardPass& pass, std::size_t layer) {
   }
 }
 
-constexpr ArchitectureDefinition Define(Architecture architecture, std::string_view name) {
+constexpr ArchitectureDefinition DefineNemotronH(Architecture architecture, std::string_view name) {
   return {.format = {.architecture = architecture,
                      .name = name,
-                     .read_config = ReadConfig,
+                     .read_config = ReadNemotronHConfig,
                      .visit_tensors = VisitTensors,
                      .state_kind = StateKind::kMamba2,
-                     .state_floats = LayerStateFloats},
-          .run_layer = RunLayer};
+                     .state_floats = NemotronHStateFloats},
+          .run_layer = RunNemotronHLayer};
 }
 
 }  // namespace
 
-const ArchitectureDefinition kNemotronHDefinition = Define(Architecture::kNemotronH, "nemotron_h");
+const ArchitectureDefinition kNemotronHDefinition =
+    DefineNemotronH(Architecture::kNemotronH, "nemotron_h");
 const ArchitectureDefinition kNemotronHMoeDefinition =
-    Define(Architecture::kNemotronHMoe, "nemotron_h_moe");
+    DefineNemotronH(Architecture::kNemotronHMoe, "nemotron_h_moe");
 
 }  // namespace kvd

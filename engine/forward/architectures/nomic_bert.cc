@@ -10,15 +10,15 @@
 namespace kvd {
 namespace {
 
-Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
+Status ReadNomicBertConfig(const ConfigReader& reader, ModelConfig& config) {
   KVD_CHECK_OK(ReadEncoder(reader, EncoderNorms::kLayerNorms, {.dense_size = config.embedding_size},
                            config));
   KVD_CHECK_OK(ReadTypeCount(reader, config));
   return ReadEncoderRope(reader, config);
 }
 
-Status VisitLayer(const ModelConfig& config, TensorVisitor& visitor, const std::string& block,
-                  EncoderLayerWeights& layer) {
+Status VisitNomicBertLayer(const ModelConfig& config, TensorVisitor& visitor,
+                           const std::string& block, EncoderLayerWeights& layer) {
   const std::uint64_t width = config.embedding_size;
   const std::uint64_t hidden = config.encoder.feed_forward_size;
   const auto linear = [&](const char* name, std::uint64_t in, std::uint64_t out, LinearView& into) {
@@ -33,10 +33,10 @@ Status VisitLayer(const ModelConfig& config, TensorVisitor& visitor, const std::
 }
 
 Status VisitNomicBert(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& weights) {
-  return VisitBertModel(config, visitor, VisitLayer, weights);
+  return VisitBertModel(config, visitor, VisitNomicBertLayer, weights);
 }
 
-void EncodeRows(EncoderPass& pass, std::size_t layer) {
+void EncodeNomicBertRows(EncoderPass& pass, std::size_t layer) {
   EncodeBertRows(pass, layer, TextActivation::kSilu);
 }
 
@@ -45,9 +45,9 @@ void EncodeRows(EncoderPass& pass, std::size_t layer) {
 const ArchitectureDefinition kNomicBertDefinition = {
     .format = {.architecture = Architecture::kNomicBert,
                .name = "nomic-bert",
-               .read_config = ReadConfig,
+               .read_config = ReadNomicBertConfig,
                .visit_tensors = VisitNomicBert},
     .encode_keys = EncodeBertKeys,
-    .encode_rows = EncodeRows};
+    .encode_rows = EncodeNomicBertRows};
 
 }  // namespace kvd

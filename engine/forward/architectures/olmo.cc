@@ -3,8 +3,6 @@
 // are those of llama.cpp (src/models/olmo2.cpp, olmoe.cpp).
 #include "engine/forward/architectures/olmo.h"
 
-#include <limits>
-
 #include "engine/forward/architectures/transformer.h"
 #include "engine/model/attention_config.h"
 
@@ -14,7 +12,6 @@ namespace {
 // Files of Olmo 3 also name their architecture olmo2, and declare windows. Layers of Olmo 3 with a
 // window rotate without YaRN.
 Status ReadOlmo3Windows(const ConfigReader& reader, ModelConfig& config) {
-  constexpr std::uint32_t kWindowMax = std::numeric_limits<std::int32_t>::max();
   constexpr std::uint32_t kPeriod = 4;
   KVD_TRY(const auto window, reader.file().GetU64Or(reader.Key("attention.sliding_window"), 0));
   if (window == 0) return {};

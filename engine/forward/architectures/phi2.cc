@@ -7,17 +7,17 @@
 namespace kvd {
 namespace {
 
-constexpr TransformerTraits kTraits = {.attention_output_bias = BiasRule::kOptional,
-                                       .has_layer_norms = true,
-                                       .has_norm_bias = true,
-                                       .is_parallel = true,
-                                       .activation = Activation::kUngatedGelu,
-                                       .feed_forward_bias = BiasRule::kOptional,
-                                       .output_bias = BiasRule::kOptional};
+constexpr TransformerTraits kPhi2Traits = {.attention_output_bias = BiasRule::kOptional,
+                                           .has_layer_norms = true,
+                                           .has_norm_bias = true,
+                                           .is_parallel = true,
+                                           .activation = Activation::kUngatedGelu,
+                                           .feed_forward_bias = BiasRule::kOptional,
+                                           .output_bias = BiasRule::kOptional};
 
 }  // namespace
 
 const ArchitectureDefinition kPhi2Definition =
-    DefineTransformer<kTraits>(Architecture::kPhi2, "phi2");
+    DefineTransformer<kPhi2Traits>(Architecture::kPhi2, "phi2");
 
 }  // namespace kvd

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint32_t kIntervalDefault = 4;
 
-bool IsAttention(const ModelConfig& config, std::size_t layer) {
+bool IsQwen35Attention(const ModelConfig& config, std::size_t layer) {
   return config.layer_kind[layer] == LayerKind::kAttention;
 }
 
@@ -58,7 +58,7 @@ Status ReadDeltaNet(const ConfigReader& reader, DeltaNetConfig& config) {
   return FailRange(reader.Key("ssm.inner_size"), declared, inner_size, inner_size);
 }
 
-Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
+Status ReadQwen35Config(const ConfigReader& reader, ModelConfig& config) {
   KVD_CHECK_OK(RequireCausal(reader));
   const bool has_experts = config.architecture != Architecture::kQwen35;
   if (!has_experts || reader.Has("feed_forward_length")) {
@@ -152,7 +152,7 @@ Status VisitQwen35(const ModelConfig& config, TensorVisitor& visitor, ModelWeigh
   KVD_CHECK_OK(VisitEmbedding(config, visitor, weights));
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
     LayerWeights& into = weights.layers[layer];
-    KVD_CHECK_OK(IsAttention(config, layer)
+    KVD_CHECK_OK(IsQwen35Attention(config, layer)
                      ? VisitGatedAttention(config, visitor, layer, into.attention)
                      : VisitDeltaNet(config, visitor, layer, into.delta_net));
     KVD_CHECK_OK(VisitFeedForwardOrExperts(
@@ -163,13 +163,13 @@ Status VisitQwen35(const ModelConfig& config, TensorVisitor& visitor, ModelWeigh
   return VisitOutput(config, visitor, BiasRule::kNone, weights);
 }
 
-std::size_t LayerStateFloats(const ModelConfig& config, std::size_t layer) {
-  return IsAttention(config, layer) ? 0 : GatedDeltaNetStateFloats(config);
+std::size_t Qwen35StateFloats(const ModelConfig& config, std::size_t layer) {
+  return IsQwen35Attention(config, layer) ? 0 : GatedDeltaNetStateFloats(config);
 }
 
-void RunLayer(ForwardPass& pass, std::size_t layer) {
+void RunQwen35Layer(ForwardPass& pass, std::size_t layer) {
   const LayerWeights& weights = pass.weights().layers[layer];
-  if (IsAttention(pass.config(), layer)) {
+  if (IsQwen35Attention(pass.config(), layer)) {
     RunAttentionLayer(pass, layer, weights.attention);
   } else {
     RunGatedDeltaNet(pass, layer, weights.delta_net);
@@ -177,20 +177,22 @@ void RunLayer(ForwardPass& pass, std::size_t layer) {
   RunFeedForwardOrExperts(pass, layer, Activation::kSilu);
 }
 
-constexpr ArchitectureDefinition Define(Architecture architecture, std::string_view name) {
+constexpr ArchitectureDefinition DefineQwen35(Architecture architecture, std::string_view name) {
   return {.format = {.architecture = architecture,
                      .name = name,
-                     .read_config = ReadConfig,
+                     .read_config = ReadQwen35Config,
                      .visit_tensors = VisitQwen35,
                      .state_kind = StateKind::kDeltaNet,
-                     .state_floats = LayerStateFloats},
-          .run_layer = RunLayer};
+                     .state_floats = Qwen35StateFloats},
+          .run_layer = RunQwen35Layer};
 }
 
 }  // namespace
 
-const ArchitectureDefinition kQwen35Definition = Define(Architecture::kQwen35, "qwen35");
-const ArchitectureDefinition kQwen35MoeDefinition = Define(Architecture::kQwen35Moe, "qwen35moe");
-const ArchitectureDefinition kQwen3NextDefinition = Define(Architecture::kQwen3Next, "qwen3next");
+const ArchitectureDefinition kQwen35Definition = DefineQwen35(Architecture::kQwen35, "qwen35");
+const ArchitectureDefinition kQwen35MoeDefinition =
+    DefineQwen35(Architecture::kQwen35Moe, "qwen35moe");
+const ArchitectureDefinition kQwen3NextDefinition =
+    DefineQwen35(Architecture::kQwen3Next, "qwen3next");
 
 }  // namespace kvd

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint32_t kRankMax = 1u << 14;
 
-Status ReadCommon(const ConfigReader& reader, ModelConfig& config) {
+Status ReadRwkvCommon(const ConfigReader& reader, ModelConfig& config) {
   KVD_TRY(config.feed_forward_size, reader.PerLayer("feed_forward_length", config.layer_count,
                                                     ModelConfig::kFeedForwardSizeMax));
   KVD_TRY(config.layer_norm_epsilon, reader.RequiredPositive("attention.layer_norm_epsilon"));
@@ -34,7 +34,7 @@ Status ReadCommon(const ConfigReader& reader, ModelConfig& config) {
 }
 
 Status ReadRwkv6(const ConfigReader& reader, ModelConfig& config) {
-  KVD_CHECK_OK(ReadCommon(reader, config));
+  KVD_CHECK_OK(ReadRwkvCommon(reader, config));
   KVD_TRY(config.rwkv.mix_rank, reader.Count("time_mix_extra_dim", kRankMax));
   KVD_TRY(config.rwkv.decay_rank, reader.Count("time_decay_extra_dim", kRankMax));
   KVD_TRY(const auto period, reader.file().GetU64Or(reader.Key("rescale_every_n_layers"), 0));
@@ -46,7 +46,7 @@ Status ReadRwkv6(const ConfigReader& reader, ModelConfig& config) {
 }
 
 Status ReadRwkv7(const ConfigReader& reader, ModelConfig& config) {
-  KVD_CHECK_OK(ReadCommon(reader, config));
+  KVD_CHECK_OK(ReadRwkvCommon(reader, config));
   KVD_TRY(config.rwkv.decay_rank, reader.Count("attention.decay_lora_rank", kRankMax));
   KVD_TRY(config.rwkv.rate_rank, reader.Count("attention.iclr_lora_rank", kRankMax));
   KVD_TRY(config.rwkv.value_rank, reader.Count("attention.value_residual_mix_lora_rank", kRankMax));
@@ -202,13 +202,13 @@ Status VisitRwkv(const ModelConfig& config, TensorVisitor& visitor, ModelWeights
   return VisitOutputMatrix(config, visitor, BiasRule::kNone, weights);
 }
 
-std::size_t LayerStateFloats(const ModelConfig& config, std::size_t) {
+std::size_t TimeMixStateFloats(const ModelConfig& config, std::size_t) {
   return RwkvStateFloats(config);
 }
 
-void Begin(ForwardPass& pass) { NormStream(pass, pass.weights().embedding_norm); }
+void BeginRwkv(ForwardPass& pass) { NormStream(pass, pass.weights().embedding_norm); }
 
-void RunLayer(ForwardPass& pass, std::size_t layer) {
+void RunRwkvLayer(ForwardPass& pass, std::size_t layer) {
   const LayerWeights& weights = pass.weights().layers[layer];
   if (pass.config().architecture == Architecture::kRwkv6) {
     RunRwkv6TimeMix(pass, layer, weights.rwkv6);
@@ -230,23 +230,26 @@ void FinalNorm(ForwardPass& pass, std::span<const float* const> rows, float* con
   NormRows(pass, rows, {pass.weights().output_norm, pass.weights().output_norm_bias}, out);
 }
 
-constexpr ArchitectureDefinition Define(Architecture architecture, std::string_view name,
-                                        Status (*read_config)(const ConfigReader&, ModelConfig&)) {
+constexpr ArchitectureDefinition DefineRwkv(Architecture architecture, std::string_view name,
+                                            Status (*read_config)(const ConfigReader&,
+                                                                  ModelConfig&)) {
   return {.format = {.architecture = architecture,
                      .name = name,
                      .read_config = read_config,
                      .visit_tensors = VisitRwkv,
                      .state_kind = architecture == Architecture::kRwkv6 ? StateKind::kRwkv6
                                                                         : StateKind::kRwkv7,
-                     .state_floats = LayerStateFloats},
-          .run_layer = RunLayer,
-          .begin = Begin,
+                     .state_floats = TimeMixStateFloats},
+          .run_layer = RunRwkvLayer,
+          .begin = BeginRwkv,
           .final_norm = FinalNorm};
 }
 
 }  // namespace
 
-const ArchitectureDefinition kRwkv6Definition = Define(Architecture::kRwkv6, "rwkv6", ReadRwkv6);
-const ArchitectureDefinition kRwkv7Definition = Define(Architecture::kRwkv7, "rwkv7", ReadRwkv7);
+const ArchitectureDefinition kRwkv6Definition =
+    DefineRwkv(Architecture::kRwkv6, "rwkv6", ReadRwkv6);
+const ArchitectureDefinition kRwkv7Definition =
+    DefineRwkv(Architecture::kRwkv7, "rwkv7", ReadRwkv7);
 
 }  // namespace kvd

@@ -3,7 +3,6 @@
 #include "engine/forward/architectures/small_families.h"
 
 #include <cmath>
-#include <limits>
 
 #include "engine/forward/architectures/transformer.h"
 #include "engine/model/attention_config.h"
@@ -75,7 +74,6 @@ constexpr TransformerTraits kBailingMoe2Traits = {
 // Research 2025).
 Status ReadExaone4Windows(const ConfigReader& reader, ModelConfig& config) {
   constexpr std::uint32_t kLayersOf32B = 64, kPeriod = 4, kWindowDefault = 4096;
-  constexpr std::uint32_t kWindowMax = std::numeric_limits<std::int32_t>::max();
   if (config.layer_count != kLayersOf32B) return {};
   KVD_TRY(const auto window,
           reader.CountOr("attention.sliding_window", kWindowDefault, kWindowMax));

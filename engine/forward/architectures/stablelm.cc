@@ -19,15 +19,15 @@ Status ReadForm(const ConfigReader& reader, ModelConfig& config) {
   return {};
 }
 
-constexpr TransformerTraits kTraits = {.qk_norm = QkNorm::kHeadsApart,
-                                       .qk_norm_is_optional = true,
-                                       .has_layer_norms = true,
-                                       .has_norm_bias = true,
-                                       .read_more = ReadForm};
+constexpr TransformerTraits kStableLmTraits = {.qk_norm = QkNorm::kHeadsApart,
+                                               .qk_norm_is_optional = true,
+                                               .has_layer_norms = true,
+                                               .has_norm_bias = true,
+                                               .read_more = ReadForm};
 
 }  // namespace
 
 const ArchitectureDefinition kStableLmDefinition =
-    DefineTransformer<kTraits>(Architecture::kStableLm, "stablelm");
+    DefineTransformer<kStableLmTraits>(Architecture::kStableLm, "stablelm");
 
 }  // namespace kvd

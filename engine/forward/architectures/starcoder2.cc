@@ -8,15 +8,15 @@
 namespace kvd {
 namespace {
 
-constexpr TransformerTraits kTraits = {.attention_output_bias = BiasRule::kOptional,
-                                       .has_layer_norms = true,
-                                       .has_norm_bias = true,
-                                       .activation = Activation::kUngatedGelu,
-                                       .feed_forward_bias = BiasRule::kOptional};
+constexpr TransformerTraits kStarCoder2Traits = {.attention_output_bias = BiasRule::kOptional,
+                                                 .has_layer_norms = true,
+                                                 .has_norm_bias = true,
+                                                 .activation = Activation::kUngatedGelu,
+                                                 .feed_forward_bias = BiasRule::kOptional};
 
 }  // namespace
 
 const ArchitectureDefinition kStarCoder2Definition =
-    DefineTransformer<kTraits>(Architecture::kStarCoder2, "starcoder2");
+    DefineTransformer<kStarCoder2Traits>(Architecture::kStarCoder2, "starcoder2");
 
 }  // namespace kvd

@@ -25,7 +25,7 @@ Status ReadStartToken(const ConfigReader& reader, ModelConfig& config) {
   return {};
 }
 
-Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
+Status ReadT5Config(const ConfigReader& reader, ModelConfig& config) {
   EncoderConfig& encoder = config.encoder;
   encoder.layer_count = config.layer_count;
   KVD_TRY(config.layer_count,
@@ -59,9 +59,9 @@ Status ReadConfig(const ConfigReader& reader, ModelConfig& config) {
 }
 
 // Visits the biases of a layer. A layer without biases uses the biases of the first layer.
-Status VisitBias(const ModelConfig& config, TensorVisitor& visitor, const std::string& name,
-                 std::size_t layer, PositionBias (*spread)(const WeightView&),
-                 const PositionBias& first, PositionBias& bias) {
+Status VisitT5Bias(const ModelConfig& config, TensorVisitor& visitor, const std::string& name,
+                   std::size_t layer, PositionBias (*spread)(const WeightView&),
+                   const PositionBias& first, PositionBias& bias) {
   WeightView buckets;
   KVD_CHECK_OK(visitor.Matrix(name + ".weight", config.encoder.head_count, config.bias_bucket_count,
                               layer == 0 ? Presence::kRequired : Presence::kOptional, buckets));
@@ -74,8 +74,8 @@ Status VisitBias(const ModelConfig& config, TensorVisitor& visitor, const std::s
 }
 
 // Visits q, k, v and o, whose names start with the prefix.
-Status VisitProjections(const ModelConfig& config, TensorVisitor& visitor,
-                        const std::string& prefix, std::array<LinearView*, 4> targets) {
+Status VisitT5Projections(const ModelConfig& config, TensorVisitor& visitor,
+                          const std::string& prefix, std::array<LinearView*, 4> targets) {
   constexpr std::array kNames = {"q", "k", "v", "o"};
   const std::uint64_t width = config.embedding_size;
   const std::uint64_t heads = std::uint64_t{config.encoder.head_count} * config.head_dim_k;
@@ -101,16 +101,16 @@ Status VisitFeedForwardOf(const ModelConfig& config, TensorVisitor& visitor,
   return visitor.Matrix(block + "ffn_down.weight", hidden, width, Presence::kRequired, down.weight);
 }
 
-Status VisitEncoderLayer(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,
-                         EncoderWeights& encoder) {
+Status VisitT5EncoderLayer(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,
+                           EncoderWeights& encoder) {
   const std::string block = "enc." + BlockPrefix(layer);
   EncoderLayerWeights& into = encoder.layers[layer];
   KVD_CHECK_OK(
       VisitNorm(visitor, block + "attn_norm", config.embedding_size, into.attention_pre_norm));
-  KVD_CHECK_OK(VisitBias(config, visitor, block + "attn_rel_b", layer, EncoderBias,
-                         encoder.layers.front().position_bias, into.position_bias));
+  KVD_CHECK_OK(VisitT5Bias(config, visitor, block + "attn_rel_b", layer, EncoderBias,
+                           encoder.layers.front().position_bias, into.position_bias));
   KVD_CHECK_OK(
-      VisitProjections(config, visitor, block + "attn_", {&into.q, &into.k, &into.v, &into.out}));
+      VisitT5Projections(config, visitor, block + "attn_", {&into.q, &into.k, &into.v, &into.out}));
   return VisitFeedForwardOf(config, visitor, block, into.feed_forward_pre_norm.weight, into.gate,
                             into.up, into.down);
 }
@@ -137,20 +137,20 @@ Status VisitScales(TensorVisitor& visitor, std::size_t layer, AttentionWeights* 
   return {};
 }
 
-Status VisitDecoderLayer(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,
-                         ModelWeights& weights) {
+Status VisitT5DecoderLayer(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,
+                           ModelWeights& weights) {
   const std::string block = "dec." + BlockPrefix(layer);
   LayerWeights& into = weights.layers[layer];
   AttentionWeights& own = into.attention;
   AttentionWeights& cross = into.cross_attention;
   KVD_CHECK_OK(VisitNorm(visitor, block + "attn_norm", config.embedding_size, own.norm));
-  KVD_CHECK_OK(VisitBias(config, visitor, block + "attn_rel_b", layer, DecoderBias,
-                         weights.layers.front().position_bias, into.position_bias));
+  KVD_CHECK_OK(VisitT5Bias(config, visitor, block + "attn_rel_b", layer, DecoderBias,
+                           weights.layers.front().position_bias, into.position_bias));
   KVD_CHECK_OK(
-      VisitProjections(config, visitor, block + "attn_", {&own.q, &own.k, &own.v, &own.out}));
+      VisitT5Projections(config, visitor, block + "attn_", {&own.q, &own.k, &own.v, &own.out}));
   KVD_CHECK_OK(VisitNorm(visitor, block + "cross_attn_norm", config.embedding_size, cross.norm));
-  KVD_CHECK_OK(VisitProjections(config, visitor, block + "cross_attn_",
-                                {&cross.q, &cross.k, &cross.v, &cross.out}));
+  KVD_CHECK_OK(VisitT5Projections(config, visitor, block + "cross_attn_",
+                                  {&cross.q, &cross.k, &cross.v, &cross.out}));
   // Some converters write the tensor cross_attn_rel_b; no published T5 uses it.
   KVD_CHECK_OK(visitor.Ignore(block + "cross_attn_rel_b.weight"));
   FeedForwardWeights& feed_forward = into.feed_forward;
@@ -166,10 +166,10 @@ Status VisitT5(const ModelConfig& config, TensorVisitor& visitor, ModelWeights& 
   KVD_CHECK_OK(VisitNorm(visitor, "dec.output_norm", config.embedding_size, weights.output_norm));
   KVD_CHECK_OK(VisitOutputMatrix(config, visitor, BiasRule::kNone, weights));
   for (std::size_t layer = 0; layer < config.encoder.layer_count; ++layer) {
-    KVD_CHECK_OK(VisitEncoderLayer(config, visitor, layer, encoder));
+    KVD_CHECK_OK(VisitT5EncoderLayer(config, visitor, layer, encoder));
   }
   for (std::size_t layer = 0; layer < config.layer_count; ++layer) {
-    KVD_CHECK_OK(VisitDecoderLayer(config, visitor, layer, weights));
+    KVD_CHECK_OK(VisitT5DecoderLayer(config, visitor, layer, weights));
     KVD_CHECK_OK(VisitScales(visitor, layer, &weights.layers[layer].attention));
   }
   for (std::size_t layer = config.layer_count; layer < config.encoder.layer_count; ++layer) {
@@ -183,7 +183,7 @@ void EncodeKeys(EncoderPass& pass, std::size_t layer) {
   pass.MakeKeys(layer, pass.Normed(pass.weights().encoder.layers[layer].attention_pre_norm));
 }
 
-void EncodeRows(EncoderPass& pass, std::size_t layer) {
+void EncodeT5Rows(EncoderPass& pass, std::size_t layer) {
   const EncoderWeights& weights = pass.weights().encoder;
   const EncoderLayerWeights& own = weights.layers[layer];
   pass.AddAttention(layer, pass.Normed(own.attention_pre_norm));
@@ -209,7 +209,7 @@ void RunOwnAttention(ForwardPass& pass, std::size_t layer, const LayerWeights& l
   pass.AddToStream(weights.out, attended);
 }
 
-void RunLayer(ForwardPass& pass, std::size_t layer) {
+void RunT5Layer(ForwardPass& pass, std::size_t layer) {
   const LayerWeights& weights = pass.weights().layers[layer];
   RunOwnAttention(pass, layer, weights);
   RunCrossAttentionLayer(pass, layer, weights.cross_attention);
@@ -221,10 +221,10 @@ void RunLayer(ForwardPass& pass, std::size_t layer) {
 
 const ArchitectureDefinition kT5Definition = {.format = {.architecture = Architecture::kT5,
                                                          .name = "t5",
-                                                         .read_config = ReadConfig,
+                                                         .read_config = ReadT5Config,
                                                          .visit_tensors = VisitT5},
-                                              .run_layer = RunLayer,
+                                              .run_layer = RunT5Layer,
                                               .encode_keys = EncodeKeys,
-                                              .encode_rows = EncodeRows};
+                                              .encode_rows = EncodeT5Rows};
 
 }  // namespace kvd
