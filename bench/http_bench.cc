@@ -96,12 +96,13 @@ void Generate(const Client& client, const DirectOptions& options, std::size_t nu
   }
   const Sequence sequence = Must(client.NewSequence());
   const wire::LogitBias bias{.token = options.token, .bias = 1000.0f};
-  Generation generation = Must(sequence.Generate({.tokens = prompt,
-                                                  .predict_max = options.answer,
-                                                  .sampling = DefaultSamplingAt(0.0f),
-                                                  .seed = 1,
-                                                  .flags = wire::kIgnoreEos | wire::kLlamaDraws,
-                                                  .biases = {&bias, 1}}));
+  Generation generation =
+      Must(sequence.Generate({.tokens = prompt,
+                              .predict_max = options.answer,
+                              .sampling = DefaultSamplingAt(0.0f),
+                              .seed = 1,
+                              .flags = wire::kIgnoreEos | wire::kLlamaDraws | wire::kSkipLast,
+                              .biases = {&bias, 1}}));
   std::size_t tokens = 0;
   while (const auto piece = Must(generation.Next())) tokens += piece->tokens.size();
   if (tokens != static_cast<std::size_t>(options.answer)) {

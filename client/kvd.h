@@ -657,7 +657,12 @@ enum kvd_generate_flags {
   /* Tokens are drawn as llama.cpp draws them, so that equal logits give llama.cpp's text of the
    * seed. The low 32 bits of the seed are llama.cpp's seed; llama.cpp's seed 0 is the seed
    * 0x100000000, because the seed 0 makes the daemon draw one. docs/sampling.md has the limits. */
-  KVD_LLAMA_DRAWS = 64
+  KVD_LLAMA_DRAWS = 64,
+  /* The answer ends as soon as its last token is sampled: this token is not computed and does not
+   * become part of the sequence (kvd_generate_result.skipped). Saves a forward pass; a prompt that
+   * continues the answer has the token computed. After a cancellation too, a token that was not
+   * computed is not part of the sequence. */
+  KVD_SKIP_LAST = 128
 };
 
 /* Starts a lazy grammar. The grammar reads the trigger itself: a text from its first byte on, even
@@ -772,13 +777,13 @@ typedef struct kvd_generate_result {
   uint32_t finish;          /* kvd_finish */
   uint32_t prompt_reused;   /* number of cells that the sequence had before the request */
   uint32_t prompt_computed; /* number of prompt tokens that were computed, not reused */
-  uint32_t predicted;       /* number of sampled tokens; all of them are appended */
+  uint32_t predicted;       /* number of tokens of the answer; all but `skipped` are appended */
   uint64_t prompt_ns;
   uint64_t predict_ns;
   uint32_t prompt_shared; /* number of prompt tokens reused from another sequence */
   uint8_t shared_origin;  /* kvd_prefix_origin */
   uint8_t share_limit;    /* kvd_prefix_limit: why no more tokens were reused */
-  uint16_t reserved;
+  uint16_t skipped;       /* 1: the last token is not part of the sequence (KVD_SKIP_LAST); else 0 */
 } kvd_generate_result;
 
 /* kvd_generate calls this function for every piece, in the thread that called kvd_generate. A

@@ -85,15 +85,20 @@ void GenerationRequest::Conclude() {
       .prompt_shared = opening.reuse.tokens,
       .shared_origin = static_cast<std::uint8_t>(opening.reuse.origin),
       .share_limit = static_cast<std::uint8_t>(opening.reuse.limit),
-      .reserved = 0};
+      .skipped = static_cast<std::uint16_t>(skipped_ ? 1 : 0)};
   SetReply(wire::OneReply<wire::GenerateResult>{result});
+}
+
+void GenerationRequest::ConcludeSkipping() {
+  skipped_ = true;
+  Conclude();
 }
 
 void GenerationRequest::OnCancel() {
   // If the client has seen a token that is not computed yet, the token is computed before the
-  // request ends, so that the token becomes part of the sequence.
+  // request ends, so that the token becomes part of the sequence (unless kSkipLast is set).
   const bool has_seen = run_done_ < run_seen_;
-  if ((has_seen || known_) && !has_piece() && !session().closed()) {
+  if ((has_seen || known_) && !skips_last() && !has_piece() && !session().closed()) {
     run_.resize(run_seen_);
     cancelling_ = true;
     return;

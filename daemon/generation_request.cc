@@ -268,7 +268,9 @@ void GenerationRequest::EndCatchingUp() {
   const std::vector<TokenId>& drawn = resumption_->drawn;
   const bool is_prompt_done = prompt_left() == 0;
   if (is_prompt_done && !finish_ && params_.predict_max == 0) finish_ = wire::kFinishLength;
-  if (adopts_last()) {
+  if (resumption_->is_last_drawn && finish_ && skips_last()) {
+    ConcludeSkipping();
+  } else if (adopts_last()) {
     known_ = drawn.back();
     if (resumption_->take_back > 0) {
       TakeBackFrom(Pos{next_pos_.value - static_cast<std::int32_t>(resumption_->take_back)});
@@ -319,9 +321,11 @@ void GenerationRequest::Draw(std::span<const float> row) {
   sampler_.Accept(token);
   const Result<std::string> text = Take(token);
   if (!text) return EndWith(text.error());
-  BeginRun(token);
   ++sampled_count_;
+  const bool skips = finish_ && skips_last();
+  if (!skips) BeginRun(token);
   StreamToken(**drawn, *text);
+  if (skips) ConcludeSkipping();
 }
 
 Result<std::optional<SampledToken>> GenerationRequest::DrawAllowed(std::span<const float> row) {

@@ -2,7 +2,8 @@
 // one.
 //
 // Every drawn token is committed, including the last one. A token is streamed as soon as it is
-// drawn, and is computed in the next step; for the last token, the step computes no logits.
+// drawn, and is computed in the next step; for the last token, the step computes no logits. With
+// kSkipLast, the generation ends when the last token is drawn, which is then not committed.
 // Tokens that a grammar forces are not drawn: they are computed together with the token before them
 // and streamed afterwards. When the final answer comes, the sequence therefore holds exactly the
 // tokens that the client has seen, also after a cancel. An error during the prompt leaves the
@@ -162,6 +163,7 @@ class GenerationRequest final : public AppendingRequest {
   void OnTakenBack() override;
   std::size_t prompt_left() const { return prompt_.size() - prompt_done_; }
   std::size_t run_left() const { return run_.size() - run_done_; }
+  bool skips_last() const { return (params_.flags & wire::kSkipLast) != 0; }
   // Returns whether the run's last token is the answer's last one.
   bool is_last_run() const;
   // Returns whether the sampler must still adapt to the last token of the earlier attempt, and the
@@ -203,6 +205,8 @@ class GenerationRequest final : public AppendingRequest {
   void StreamPiece(std::span<const TokenId> tokens, std::string_view text,
                    std::span<const wire::TokenLogprob> logprobs);
   void Conclude();
+  // Ends the generation without computing the last drawn token.
+  void ConcludeSkipping();
 
   const Vocabulary& vocabulary_;
   const wire::GenerateParams params_;
@@ -242,6 +246,7 @@ class GenerationRequest final : public AppendingRequest {
   std::optional<TokenId> known_;
   // The reason of the end; set when the last token is drawn.
   std::optional<wire::FinishReason> finish_;
+  bool skipped_ = false;  // true: the last token is not computed (kSkipLast)
   // True: the request ends with kCancelled after the drawn token is computed.
   bool cancelling_ = false;
   std::uint32_t predicted_ = 0;

@@ -138,6 +138,7 @@ void Scheduler::DropRequests() {
 void Scheduler::Run() {
   for (;;) {
     const bool worked = RunRound();
+    if (!worked) engine_.Rest();
     const MutexLock lock(mutex_);
     if (stopping_) break;
     while (!worked && !woken_) {

@@ -99,6 +99,7 @@ class EngineImpl final : public Engine {
     encoder_.UseChoices(tuning.choices);
   }
 
+  void Rest() override { pool_.Rest(); }
   void Step(std::span<StepItem> items) override {
     profile_.BeginStep();
     if (!PlanStep(items)) return;

@@ -132,6 +132,8 @@ class Engine {
   // computed. A step never blocks operations on metadata. REQUIRES: the items together have at most
   // options().ubatch_tokens tokens; each sequence appears at most once.
   virtual void Step(std::span<StepItem> items) = 0;
+  // Informs the engine that no step follows soon. The compute threads go to sleep.
+  virtual void Rest() = 0;
   // Returns how many of the next `wanted` tokens one step may compute for a sequence of cell_count
   // cells. A step must end where a checkpoint is due, and where the rotation changes with the
   // sequence's length. Step refuses an item that passes the position where the rotation changes

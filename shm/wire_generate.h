@@ -28,8 +28,11 @@ enum GenerateFlags : std::uint32_t {
   // Tokens are drawn as llama.cpp draws them: of the seed, the low 32 bits are llama.cpp's seed
   // (docs/sampling.md).
   kLlamaDraws = 1u << 6,
+  // The answer ends as soon as its last token is drawn: this token is not computed and does not
+  // become part of the sequence.
+  kSkipLast = 1u << 7,
 };
-inline constexpr std::uint32_t kGenerateFlagsAll = (1u << 7) - 1;
+inline constexpr std::uint32_t kGenerateFlagsAll = (1u << 8) - 1;
 inline constexpr std::uint32_t kStopsMax = 16;
 // Largest number of bytes of a stop string, which has at least 1 byte and is valid UTF-8.
 inline constexpr std::uint32_t kStopBytesMax = 256;
@@ -122,14 +125,13 @@ struct GenerateResult {
   std::uint32_t finish;           // FinishReason
   std::uint32_t prompt_reused;    // number of cells that the sequence had before the request
   std::uint32_t prompt_computed;  // number of prompt tokens that were computed, not shared
-  // Number of sampled tokens; all of them are committed, including the last one.
-  std::uint32_t predicted;
+  std::uint32_t predicted;        // number of tokens of the answer
   std::uint64_t prompt_ns;
   std::uint64_t predict_ns;
   std::uint32_t prompt_shared;  // number of prompt tokens taken from another sequence
   std::uint8_t shared_origin;   // PrefixOrigin
   std::uint8_t share_limit;     // PrefixLimit: the reason why no more tokens were shared
-  std::uint16_t reserved;
+  std::uint16_t skipped;        // 1: the last token is not committed (kSkipLast); else 0
 };
 static_assert(sizeof(GenerateResult) == 48);
 

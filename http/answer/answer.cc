@@ -264,6 +264,8 @@ Status Answer::Generate(std::size_t first, std::uint32_t flags) {
   if (!budget_.is_over()) {
     predict_max_ = std::min(predict_max_, static_cast<std::int32_t>(budget_.room()));
   }
+  if (MaySkipLast()) flags_ |= wire::kSkipLast;
+  if (lease_) lease_.slot().lacks_last = (flags_ & wire::kSkipLast) != 0;
   logprobs_sent_ = request_.wants_logprobs ? std::max(request_.logprob_count, 1u) : 0;
   if (is_resumed_) return {};  // NextPiece continues it behind the logged pieces
   KVD_TRY(stream_, StartStream());
@@ -283,6 +285,16 @@ Status Answer::Generate(std::size_t first, std::uint32_t flags) {
                          .cache = end_.cache},
              request_.number);
   return {};
+}
+
+bool Answer::MaySkipLast() const {
+  // A recurrent model keeps its state at the end of an answer for later prompts.
+  if (request_.computes_last || request_.journal || request_.conversation ||
+      tenant_.model().info().state_bytes != 0) {
+    return false;
+  }
+  // A budget or a shift may continue an answer that ends before its own limit.
+  return predict_max_ == wanted() || (budget_.is_over() && !request_.shifts_context);
 }
 
 bool Answer::is_late() const {

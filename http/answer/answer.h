@@ -150,6 +150,8 @@ class Answer {
   Await<Result<std::optional<GeneratedPiece>>> NextPiece();
   // The journal, unless the answer is computed again: then only new pieces are logged.
   AnswerJournal* log() const { return repeated_ ? nullptr : request_.journal.get(); }
+  // Returns whether the generation that begins may leave out the answer's last token.
+  bool MaySkipLast() const;
   void Count(const GeneratedPiece& piece);
   AnswerPiece Take(GeneratedPiece piece) const;
   // The generation has ended: continues after a shift (returns true), or completes end_.

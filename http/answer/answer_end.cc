@@ -77,7 +77,12 @@ Await<Result<bool>> Answer::GoesOn() {
     conversation.tokens = request_.prompt;
     conversation.tokens.insert(conversation.tokens.end(), predicted_.begin(), predicted_.end());
   }
-  if (lease_ && !was_resumed_) lease_.slot().are_tokens_unknown = false;
+  if (lease_) {
+    Slot& slot = lease_.slot();
+    if (!was_resumed_) slot.are_tokens_unknown = false;
+    slot.lacks_last = result.skipped != 0;
+    if (slot.lacks_last && !slot.tokens.empty()) slot.tokens.pop_back();
+  }
   if (log() != nullptr) log()->PutEnd(request_.number);
   co_return false;
 }

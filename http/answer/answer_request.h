@@ -47,6 +47,9 @@ struct AnswerRequest {
   std::int32_t keep = 0;              // tokens that a context shift keeps; -1: the prompt
   bool shifts_context = false;
   bool shows_special = false;  // the text shows special tokens (for parsers of calls)
+  // The answer's sequence holds the last token too (for a snapshot); else the last token may be
+  // left out, which saves a forward pass.
+  bool computes_last = false;
   bool wants_progress = false;
   // Limit of the time from the first token on; nullopt: none.
   std::optional<std::chrono::milliseconds> predict_time_max;

@@ -35,6 +35,7 @@ struct Slot {
   std::uint32_t prompt_tokens = 0;  // of the present or last answer
   std::uint32_t cached_tokens = 0;
   std::uint32_t decoded_tokens = 0;
+  bool lacks_last = false;  // the answer's last token is not one of `tokens` (kSkipLast)
 };
 
 class Slots {

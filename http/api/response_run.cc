@@ -116,6 +116,7 @@ Await<std::unique_ptr<ChatAnswer>> ResponseRun::Start(Responder& responder) {
   call_.request.journal = JournalOf(responder);
   call_.request.conversation = ConversationOf(responder);
   call_.request.wants_progress = call_.reply.has_progress;
+  call_.request.computes_last = is_stored_;
   Reply reply;
   auto plan = co_await PlanChat(*tenant_, std::move(call_.input), std::move(call_.request));
   if (!plan) {

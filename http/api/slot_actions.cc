@@ -73,6 +73,12 @@ Result<Imported> Import(const Client& client, const Settings& settings, const st
   return Imported{.sequence = sequences.front(), .file_bytes = file.size()};
 }
 
+// Returns the cells that llama-server would have computed: all but that of an answer's last token.
+std::uint32_t CellsWithoutLast(const Slot& slot, const wire::SequenceEntry& entry) {
+  const bool has_last = slot.decoded_tokens != 0 && !slot.lacks_last && entry.cell_count != 0;
+  return entry.cell_count - (has_last ? 1 : 0);
+}
+
 // What is wrong with a file is wrong with the request.
 Error RestoreError(Error error) {
   switch (error.code) {
@@ -95,7 +101,7 @@ Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease,
   std::uint32_t cells = 0;
   if (slot.sequence != SequenceHandle::kNone) {
     KVD_CO_TRY(const wire::SequenceEntry entry, co_await session->Query(slot.sequence));
-    cells = entry.cell_count - (slot.decoded_tokens != 0 && entry.cell_count != 0 ? 1 : 0);
+    cells = CellsWithoutLast(slot, entry);
   }
   if (cells == 0) {
     co_return Fail(Code::kInvalidArgument, "slot ", slot.number, ": has no tokens to save");
@@ -154,7 +160,7 @@ Await<Result<std::uint64_t>> EraseSlot(Tenant& tenant, const SlotLease& lease) {
   std::uint64_t token_count = 0;
   if (slot.sequence != SequenceHandle::kNone) {
     const auto entry = co_await session->Query(slot.sequence);
-    if (entry) token_count = entry->cell_count;
+    if (entry) token_count = CellsWithoutLast(slot, *entry);
     session->DropLater(slot.sequence);
   }
   slot.sequence = SequenceHandle::kNone;

@@ -38,7 +38,7 @@ Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease,
 // slot; those of the session.
 Await<Result<SlotFileInfo>> RestoreSlot(Tenant& tenant, const SlotLease& lease,
                                         const std::string& name, ImportTurn& turn);
-// Returns the number of tokens that the slot had.
+// Returns the number of tokens that the slot had, without the last one of an answer.
 Await<Result<std::uint64_t>> EraseSlot(Tenant& tenant, const SlotLease& lease);
 
 }  // namespace kvd::http

@@ -81,6 +81,23 @@ TEST_P(AdaptingRetryTest, LlamaCppsDrawsAreCountedByTheirTokens) {
   ExpectTheSameFromEveryRound({.sampling = mirostat, .flags = kFlags});
 }
 
+TEST_P(AdaptingRetryTest, TheLastTokenIsNotComputedIfItMayBeSkipped) {
+  constexpr std::uint32_t kFlags = wire::kIgnoreEos | wire::kSkipLast;
+  ExpectTheSameFromEveryRound({.flags = kFlags});
+  EXPECT_EQ(Run({.flags = kFlags}, std::nullopt, 0).result->skipped, 1);
+  ExpectTheSameFromEveryRound({.predict_max = 1, .flags = kFlags});
+  ExpectTheSameFromEveryRound({.logprob_count = 2, .flags = kFlags});
+  ExpectTheSameFromEveryRound({.flags = kFlags | wire::kLlamaDraws});
+  SamplingParams mirostat = kPlainSampling;
+  mirostat.mirostat = 2;
+  mirostat.mirostat_tau = 1.5f;
+  mirostat.mirostat_eta = 0.7f;
+  ExpectTheSameFromEveryRound({.sampling = mirostat, .flags = kFlags});
+  const Generated whole = Run({}, std::nullopt, 0);
+  const std::string stop = whole.text.substr(5, 3);
+  ExpectTheSameFromEveryRound({.flags = kFlags, .stops = {stop}});
+}
+
 TEST_P(GenerateRetryTest, DryAndXtcGoOnToo) {
   SamplingParams sampling = kPlainSampling;
   sampling.dry_multiplier = 2;
@@ -135,6 +152,20 @@ TEST_P(GenerateRetryTest, AnAnswerMayEndInsideAForcedRun) {
   for (std::int32_t tokens = 1; tokens < 12; ++tokens) {
     ExpectTheSameFromEveryRound({.prompt = 2, .predict_max = tokens, .grammar = kForcing});
   }
+}
+
+// A last token that the grammar forces is computed together with the tokens before it.
+TEST_P(GenerateRetryTest, OnlyADrawnLastTokenIsSkipped) {
+  constexpr std::uint32_t kFlags = wire::kIgnoreEos | wire::kSkipLast;
+  int skipped = 0;
+  for (std::int32_t tokens = 1; tokens < 12; ++tokens) {
+    const Wish wish{
+        .prompt = 2, .predict_max = tokens, .flags = kFlags, .grammar = kForcing, .seed = 1};
+    ExpectTheSameFromEveryRound(wish);
+    skipped += Run(wish, std::nullopt, 0).result->skipped;
+  }
+  EXPECT_GT(skipped, 0);
+  EXPECT_LT(skipped, 11);
 }
 
 TEST_P(GenerateRetryTest, AGrammarThatEndsEndsTheAnswer) {

@@ -25,6 +25,42 @@ TEST_F(SchedulerTest, GenerationCommitsEveryTokenItStreamedTheLastIncluded) {
   EXPECT_EQ(Tokens(sequence).back(), FakeEngine::Letter('g'));
 }
 
+TEST_F(SchedulerTest, ASkippedLastTokenIsStreamedAndNotCommitted) {
+  TestSession client(1);
+  for (const std::int32_t tokens : {1, 4}) {
+    SCOPED_TRACE(tokens);
+    const auto request = static_cast<std::uint64_t>(tokens);
+    const SequenceHandle sequence = NewSequence(client);
+    ASSERT_TRUE(Generate(client, request, sequence, "abc", tokens, {}, wire::kSkipLast));
+    int steps = 0;
+    engine_.OnStep([&steps] { ++steps; });
+    RunDry();
+    const Streamed streamed = Collect(client, request);
+    EXPECT_EQ(streamed.text, std::string("defg").substr(0, request));
+    ASSERT_TRUE(streamed.last);
+    ASSERT_EQ(streamed.last->code(), Code::kOk);
+    const auto result = streamed.last->value<wire::GenerateResult>();
+    EXPECT_EQ(result.predicted, request);
+    EXPECT_EQ(result.finish, wire::kFinishLength);
+    EXPECT_EQ(result.skipped, 1u);
+    EXPECT_EQ(Cells(sequence), 2 + request);
+    EXPECT_EQ(steps, tokens) << "one step fewer than with the last token";
+  }
+}
+
+TEST_F(SchedulerTest, ACancelledGenerationMaySkipItsLastTokenToo) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, sequence, "abc", 1000, {}, wire::kSkipLast));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(scheduler_.RunOnce());
+  EXPECT_TRUE(scheduler_.Cancel(client.session()->id(), RequestId{1}));
+  RunDry();
+  const Streamed streamed = Collect(client, 1);
+  ASSERT_TRUE(streamed.last);
+  EXPECT_EQ(streamed.last->code(), Code::kCancelled);
+  EXPECT_EQ(Cells(sequence), 2 + streamed.tokens.size());
+}
+
 TEST_F(SchedulerTest, PredictingNothingOnlyComputesThePrompt) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);

@@ -5,7 +5,11 @@
 // closed and no worker is inside. A worker may enter a later task than the one that has woken it.
 //
 // A thread waits for either counter first by spinning briefly (a layer's next product usually
-// follows within microseconds) and then by the futex of std::atomic::wait.
+// follows within microseconds) and then by the futex of std::atomic::wait. Rest ends the spinning:
+// after a step that nothing follows, the client's thread needs the processor.
+//
+// A wake-up takes as long as a whole step of a tiny model. If the last burst of tasks was short, the
+// caller therefore begins alone and wakes the workers when the burst has become longer.
 #include "engine/forward/compute/thread_pool.h"
 
 #include <immintrin.h>
@@ -18,7 +22,9 @@
 namespace kvd {
 namespace {
 
-constexpr int kSpinsMax = 4000;  // some tens of microseconds
+constexpr int kSpinsMax = 4000;  // about 100 us
+// Bursts up to this length are computed by the caller alone; about two wake-ups.
+constexpr std::chrono::microseconds kShortBurst(100);
 
 // Waits until `value` differs from `old`; returns its new value.
 std::uint32_t AwaitChange(std::atomic<std::uint32_t>& value, std::uint32_t old) {
@@ -62,8 +68,30 @@ void ThreadPool::TakeUnits(std::uint32_t worker) {
       const std::size_t unit = range.next.fetch_add(1, std::memory_order_relaxed);
       if (unit >= range.end) break;
       call_(task_, worker, unit);
+      if (worker == 0 && is_alone_) is_alone_ = StaysAlone();
     }
   }
+}
+
+void ThreadPool::BeginBurst() {
+  if (in_burst_) return;
+  in_burst_ = true;
+  burst_began_ = Clock::now();
+  resting_.store(false, std::memory_order_relaxed);
+}
+
+bool ThreadPool::StaysAlone() {
+  if (!is_burst_long_ && Clock::now() - burst_began_ < kShortBurst) return true;
+  is_burst_long_ = true;
+  generation_.notify_all();
+  return false;
+}
+
+void ThreadPool::Rest() {
+  if (!in_burst_) return;
+  in_burst_ = false;
+  is_burst_long_ = Clock::now() - burst_began_ >= kShortBurst;
+  resting_.store(true, std::memory_order_relaxed);
 }
 
 // False: the gate is closed.
@@ -102,19 +130,38 @@ void ThreadPool::RunErased(std::size_t unit_count, Erased call, void* task) {
     ranges_[worker].next.store(unit_count * worker / thread_count_, std::memory_order_relaxed);
     ranges_[worker].end = unit_count * (worker + 1) / thread_count_;
   }
+  BeginBurst();
   gate_.store(kOpen, std::memory_order_release);
-  generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
+  // A worker that begins to sleep is counted, or finds this number changed.
+  generation_.fetch_add(1, std::memory_order_seq_cst);
+  is_alone_ = asleep_.load(std::memory_order_seq_cst) != 0 && StaysAlone();
   TakeUnits(0);
   std::uint32_t inside = gate_.fetch_and(~kOpen, std::memory_order_acquire) & ~kOpen;
   while (inside != 0) inside = AwaitChange(gate_, inside);
+}
+
+// Waits until the number of tasks differs from `seen`; returns it.
+std::uint32_t ThreadPool::AwaitTask(std::uint32_t seen) {
+  for (int spin = 0; spin < kSpinsMax && !resting_.load(std::memory_order_relaxed); ++spin) {
+    const std::uint32_t now = generation_.load(std::memory_order_acquire);
+    if (now != seen) return now;
+    _mm_pause();
+  }
+  asleep_.fetch_add(1, std::memory_order_seq_cst);
+  std::uint32_t now = seen;
+  while (now == seen) {
+    generation_.wait(seen, std::memory_order_seq_cst);
+    now = generation_.load(std::memory_order_acquire);
+  }
+  asleep_.fetch_sub(1, std::memory_order_relaxed);
+  return now;
 }
 
 void ThreadPool::WorkerLoop(std::uint32_t worker) {
   Pin(worker);
   std::uint32_t seen = 0;
   for (;;) {
-    seen = AwaitChange(generation_, seen);
+    seen = AwaitTask(seen);
     if (stopping_.load(std::memory_order_relaxed)) return;
     if (!Enter()) continue;
     TakeUnits(worker);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,6 +37,10 @@ class ThreadPool {
   void Run(std::size_t unit_count, const Task& task) {
     RunErased(unit_count, &Call<Task>, const_cast<void*>(static_cast<const void*>(&task)));
   }
+  // Informs the pool that no task is expected soon: workers that spin go to sleep, so that they do
+  // not keep other programs from their processors. If the tasks since the last call of Rest took
+  // less than the time of a wake-up, the next task does not wake the workers at once.
+  void Rest();
 
  private:
   using Erased = void (*)(void* task, std::uint32_t worker, std::size_t unit);
@@ -48,6 +53,10 @@ class ThreadPool {
   void Pin(std::uint32_t worker) const;
   void WorkerLoop(std::uint32_t worker);
   void TakeUnits(std::uint32_t worker);
+  std::uint32_t AwaitTask(std::uint32_t seen);
+  void BeginBurst();
+  // Wakes the workers if the burst has become long. Returns whether they still sleep.
+  bool StaysAlone();
   bool Enter();
   void Leave();
 
@@ -71,6 +80,15 @@ class ThreadPool {
   static constexpr std::uint32_t kOpen = 1u << 31;
   alignas(64) std::atomic<std::uint32_t> gate_{0};
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> resting_{false};
+  std::atomic<std::uint32_t> asleep_{0};  // workers that need a notification
+
+  // A burst: the tasks between two calls of Rest. Only the engine thread uses these members.
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point burst_began_;
+  bool in_burst_ = false;
+  bool is_burst_long_ = true;  // of the last burst; of this one as soon as it is known
+  bool is_alone_ = false;      // workers sleep, and the task has not woken them
   std::vector<std::thread> threads_;
 };
 

@@ -81,6 +81,7 @@ class FakeEngine final : public Engine {
   std::size_t StepTokens(std::uint32_t cell_count, Pos next_pos, std::size_t wanted) const override;
   Result<bool> Replay(Rewind& rewind, std::size_t tokens_max) override;
   void Step(std::span<StepItem> items) override;
+  void Rest() override {}
   Defragmentation StartDefragmentation() override;
   Result<std::unique_ptr<CellWork>> StartDivide(SequenceHandle sequence, PosRange range,
                                                 std::int32_t divisor,

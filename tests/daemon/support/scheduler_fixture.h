@@ -52,13 +52,13 @@ class SchedulerTest : public ::testing::Test {
   // Submits a generation with greedy sampling. `prompt` consists of letters 'a' to 'z'.
   Status Generate(TestSession& client, std::uint64_t request, SequenceHandle sequence,
                   std::string_view prompt, std::int32_t predict_max,
-                  std::vector<std::string> stops = {}) {
+                  std::vector<std::string> stops = {}, std::uint32_t flags = 0) {
     wire::GenerateRequest generate;
     generate.params = {.token_count = static_cast<std::uint32_t>(prompt.size()),
                        .predict_max = predict_max,
                        .sampling = DefaultSamplingAt(0.0f),
                        .logprob_count = 0,
-                       .flags = 0,
+                       .flags = flags,
                        .seed = 1,
                        .bias_count = 0,
                        .stop_count = static_cast<std::uint32_t>(stops.size()),

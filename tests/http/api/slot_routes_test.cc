@@ -118,7 +118,8 @@ TEST_F(SlotRoutesTest, APlainListOfTokensIsRestoredAsAPackedOne) {
 TEST_F(SlotRoutesTest, AnErasedSlotComputesItsPromptAgain) {
   Start();
   EXPECT_EQ(Predict(1, Prompt(400), 4), 21u);
-  EXPECT_EQ(At(ValueOf(Post("/slots/1?action=erase", {})), "n_erased").integer(), 25);
+  EXPECT_EQ(At(ValueOf(Post("/slots/1?action=erase", {})), "n_erased").integer(), 24)
+      << "as in llama-server, the last token of an answer does not count";
   EXPECT_EQ(Predict(1, Prompt(400), 4), 21u);
   EXPECT_EQ(At(ValueOf(Post("/slots/0?action=erase", {})), "n_erased").integer(), 0);
 }

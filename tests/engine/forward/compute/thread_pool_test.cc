@@ -49,6 +49,47 @@ TEST(ThreadPoolTest, TasksAfterTheThreadsHaveSleptRunEachUnitOnce) {
   }
 }
 
+TEST(ThreadPoolTest, TasksAfterARestRunEachUnitOnce) {
+  for (const std::uint32_t threads : {1u, 2u, 4u}) {
+    ThreadPool pool(threads);
+    std::vector<std::atomic<int>> calls(16);
+    for (int turn = 0; turn < 600; ++turn) {
+      if (turn % 3 != 0) pool.Rest();
+      if (turn % 7 == 0) std::this_thread::sleep_for(std::chrono::microseconds(turn));
+      const std::size_t units = 1 + static_cast<std::size_t>(turn) % calls.size();
+      // Bursts are shorter and longer than a wake-up, so that workers are woken at once, later and
+      // not at all.
+      const auto length = std::chrono::microseconds(turn % 100 < 50 ? 0 : turn % 50);
+      pool.Run(units, [&](std::uint32_t, std::size_t unit) {
+        const auto end = std::chrono::steady_clock::now() + length;
+        while (std::chrono::steady_clock::now() < end) {
+        }
+        ++calls[unit];
+      });
+      for (std::size_t unit = 0; unit < calls.size(); ++unit) {
+        ASSERT_EQ(calls[unit].exchange(0), unit < units ? 1 : 0) << "turn " << turn;
+      }
+    }
+  }
+}
+
+TEST(ThreadPoolTest, ALongTaskAfterShortOnesUsesTheWorkers) {
+  ThreadPool pool(2);
+  std::atomic<bool> has_worked = false;
+  for (int turn = 0; turn < 200 && !has_worked; ++turn) {
+    // A short burst, after which the worker sleeps and is not expected to be needed.
+    pool.Rest();
+    pool.Run(2, [](std::uint32_t, std::size_t) {});
+    pool.Rest();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    pool.Run(20, [&](std::uint32_t worker, std::size_t) {
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+      if (worker == 1) has_worked = true;
+    });
+  }
+  EXPECT_TRUE(has_worked);
+}
+
 TEST(ThreadPoolTest, PinnedWorkersStayOnTheirProcessors) {
   const std::vector<int> processors = UsableProcessors();
   ASSERT_FALSE(processors.empty());
