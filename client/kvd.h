@@ -783,7 +783,7 @@ typedef struct kvd_generate_result {
   uint32_t prompt_shared; /* number of prompt tokens reused from another sequence */
   uint8_t shared_origin;  /* kvd_prefix_origin */
   uint8_t share_limit;    /* kvd_prefix_limit: why no more tokens were reused */
-  uint16_t skipped;       /* 1: the last token is not part of the sequence (KVD_SKIP_LAST); else 0 */
+  uint16_t skipped;       /* 1: the sequence lacks the last token (KVD_SKIP_LAST); else 0 */
 } kvd_generate_result;
 
 /* kvd_generate calls this function for every piece, in the thread that called kvd_generate. A

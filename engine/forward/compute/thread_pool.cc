@@ -8,8 +8,8 @@
 // follows within microseconds) and then by the futex of std::atomic::wait. Rest ends the spinning:
 // after a step that nothing follows, the client's thread needs the processor.
 //
-// A wake-up takes as long as a whole step of a tiny model. If the last burst of tasks was short, the
-// caller therefore begins alone and wakes the workers when the burst has become longer.
+// A wake-up takes as long as a whole step of a tiny model. If the last burst of tasks was short,
+// the caller therefore begins alone and wakes the workers when the burst has become longer.
 #include "engine/forward/compute/thread_pool.h"
 
 #include <immintrin.h>
