@@ -17,12 +17,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/check.h"
-#include "base/text.h"
 #include "engine/forward/compute/portable_exp.h"
 #include "engine/sampling/adaptive_p.h"
 #include "engine/sampling/allowed_tokens.h"
@@ -34,37 +31,13 @@
 #include "engine/sampling/temperature.h"
 #include "engine/sampling/top_n_sigma.h"
 #include "engine/sampling/xtc.h"
-#include "shm/payload_codec.h"
 
 namespace kvd {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-Status Refuse(std::string_view field, const std::string& value, std::string_view limit) {
-  std::string message(field);
-  message.append(": ").append(value).append(" given, must be ").append(limit);
-  return Fail(Code::kInvalidArgument, std::move(message));
-}
-
 bool IsForbidding(float bias) { return bias == -kInfinity; }
-
-Status ValidateBiases(std::span<const wire::LogitBias> biases, std::uint32_t vocab_size) {
-  if (biases.size() > wire::kBiasesMax)
-    return Refuse("logit biases", std::to_string(biases.size()),
-                  Concat("at most ", wire::kBiasesMax));
-  for (const wire::LogitBias& entry : biases)
-    KVD_CHECK_OK(wire::ValidateLogitBias(entry, vocab_size));
-  return {};
-}
-
-Status ValidateBreakers(const std::vector<std::string>& breakers) {
-  if (breakers.size() > wire::kBreakersMax)
-    return Refuse("breakers", std::to_string(breakers.size()),
-                  Concat("at most ", wire::kBreakersMax));
-  for (const std::string& breaker : breakers) KVD_CHECK_OK(wire::ValidateBreaker(breaker));
-  return {};
-}
 
 // Returns whether a sampler of the chain changes which token is drawn; false for adaptive-p, which
 // draws the token itself.
@@ -127,15 +100,6 @@ constexpr std::uint64_t kXtcStream = 0xd1342543de82ef95u;
 
 }  // namespace
 
-Status ValidateSampler(const SamplerOptions& options, std::uint32_t vocab_size) {
-  KVD_CHECK_OK(ValidateSampling(options.sampling));
-  if (options.logprob_count > wire::kLogprobsMax)
-    return Refuse("logprob_count", std::to_string(options.logprob_count),
-                  Concat("at most ", wire::kLogprobsMax));
-  if (options.breakers) KVD_CHECK_OK(ValidateBreakers(*options.breakers));
-  return ValidateBiases(options.biases, vocab_size);
-}
-
 Result<Sampler> Sampler::Create(const SamplerOptions& options, std::uint32_t vocab_size,
                                 std::span<const TokenId> end_tokens) {
   KVD_CHECK_OK(ValidateSampler(options, vocab_size));
@@ -143,8 +107,8 @@ Result<Sampler> Sampler::Create(const SamplerOptions& options, std::uint32_t voc
   if (options.ignore_eos) forbidden.assign(end_tokens.begin(), end_tokens.end());
   for (const TokenId token : forbidden)
     if (token < 0 || static_cast<std::uint32_t>(token) >= vocab_size)
-      return std::unexpected(
-          Refuse("end token", std::to_string(token), Concat("in [0, ", vocab_size, ")")).error());
+      return Fail(Code::kInvalidArgument, "end token: ", token, " given, must be in [0, ",
+                  vocab_size, ")");
   std::vector<TokenId> never = forbidden;
   for (const wire::LogitBias& entry : options.biases)
     if (IsForbidding(entry.bias)) never.push_back(entry.token);
