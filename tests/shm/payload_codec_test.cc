@@ -101,7 +101,7 @@ TEST(GenerateCodecTest, EachBadParameterIsNamed) {
   }
   EXPECT_EQ(field([](P& p) { p.sampling.repeat_last = -2; }), "generate.repeat_last");
   EXPECT_EQ(field([](P& p) { p.logprob_count = 65; }), "generate.logprob_count");
-  EXPECT_EQ(field([](P& p) { p.flags = 128; }), "generate.flags");
+  EXPECT_EQ(field([](P& p) { p.flags = kGenerateFlagsAll + 1; }), "generate.flags");
   EXPECT_EQ(field([](P& p) { p.flags = wire::kContinue; }), "generate.token_count");
   EXPECT_EQ(field([](P& p) { p.bias_count = 1025; }), "generate.bias_count");
   EXPECT_EQ(field([](P& p) { p.stop_count = 17; }), "generate.stop_count");
