@@ -420,32 +420,4 @@ void GenerationRequest::AdoptKnown(std::span<const float> row) {
   BeginRun(token);
 }
 
-Result<std::string> GenerationRequest::Take(TokenId token) {
-  ++predicted_;
-  std::string text;
-  if (reads_text_) {
-    KVD_TRY(text, TextOf(token));
-  }
-  if (!finish_ && vocabulary_.IsEndOfGeneration(token)) finish_ = wire::kFinishEnd;
-  if (!finish_ && params_.predict_max > 0 &&
-      predicted_ == static_cast<std::uint32_t>(params_.predict_max)) {
-    finish_ = wire::kFinishLength;
-  }
-  if (finish_ && reads_text_) {
-    text += stops_.Feed(detokenizer_.Flush());
-    text += stops_.Flush();
-  }
-  if (!has_text_) text.clear();
-  return text;
-}
-
-Result<std::string> GenerationRequest::TextOf(TokenId token) {
-  // A row of logits may be longer than the vocabulary; ids outside the vocabulary have no text.
-  if (!vocabulary_.Contains(token)) return std::string();
-  KVD_TRY(const std::string whole, detokenizer_.Push(token));
-  std::string shown(stops_.Feed(whole));
-  if (stops_.matched()) finish_ = wire::kFinishStop;
-  return shown;
-}
-
 }  // namespace kvd
