@@ -48,19 +48,6 @@ TEST_F(SchedulerTest, ASkippedLastTokenIsStreamedAndNotCommitted) {
   }
 }
 
-TEST_F(SchedulerTest, ACancelledGenerationMaySkipItsLastTokenToo) {
-  TestSession client(1);
-  const SequenceHandle sequence = NewSequence(client);
-  ASSERT_TRUE(Generate(client, 1, sequence, "abc", 1000, {}, wire::kSkipLast));
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(scheduler_.RunOnce());
-  EXPECT_TRUE(scheduler_.Cancel(client.session()->id(), RequestId{1}));
-  RunDry();
-  const Streamed streamed = Collect(client, 1);
-  ASSERT_TRUE(streamed.last);
-  EXPECT_EQ(streamed.last->code(), Code::kCancelled);
-  EXPECT_EQ(Cells(sequence), 2 + streamed.tokens.size());
-}
-
 TEST_F(SchedulerTest, PredictingNothingOnlyComputesThePrompt) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
@@ -220,19 +207,24 @@ TEST_F(SchedulerTest, ARequestIdInFlightIsNotTakenTwice) {
   EXPECT_EQ(second.error().code, Code::kInvalidArgument);
 }
 
-TEST_F(SchedulerTest, ACancelledGenerationKeepsWhatItStreamed) {
+TEST_F(SchedulerTest, ACancelledGenerationKeepsWhatItStreamedOrSkipsItsLastToken) {
   TestSession client(1);
-  const SequenceHandle sequence = NewSequence(client);
-  ASSERT_TRUE(Generate(client, 1, sequence, "abc", 1000));
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(scheduler_.RunOnce());
-  EXPECT_TRUE(scheduler_.Cancel(client.session()->id(), RequestId{1}));
-  RunDry();
-  const Streamed streamed = Collect(client, 1);
-  ASSERT_TRUE(streamed.last);
-  EXPECT_EQ(streamed.last->code(), Code::kCancelled);
-  EXPECT_EQ(Cells(sequence), 3 + streamed.tokens.size());
-  EXPECT_EQ(Tokens(sequence).back(), streamed.tokens.back());
-  EXPECT_FALSE(scheduler_.Cancel(client.session()->id(), RequestId{1})) << "it has ended";
+  for (const std::uint32_t flags : {0u, std::uint32_t{wire::kSkipLast}}) {
+    SCOPED_TRACE(flags);
+    const std::uint64_t request = flags + 1;
+    const SequenceHandle sequence = NewSequence(client);
+    ASSERT_TRUE(Generate(client, request, sequence, "abc", 1000, {}, flags));
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(scheduler_.RunOnce());
+    EXPECT_TRUE(scheduler_.Cancel(client.session()->id(), RequestId{request}));
+    RunDry();
+    const Streamed streamed = Collect(client, request);
+    ASSERT_TRUE(streamed.last);
+    EXPECT_EQ(streamed.last->code(), Code::kCancelled);
+    const std::size_t skipped = flags == 0 ? 0 : 1;
+    EXPECT_EQ(Cells(sequence), 3 + streamed.tokens.size() - skipped);
+    EXPECT_EQ(Tokens(sequence).back(), streamed.tokens.rbegin()[skipped]);
+    EXPECT_FALSE(scheduler_.Cancel(client.session()->id(), RequestId{request})) << "it has ended";
+  }
 }
 
 TEST_F(SchedulerTest, CancellingDuringThePromptKeepsItsCommittedChunks) {

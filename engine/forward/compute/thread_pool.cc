@@ -26,18 +26,32 @@ constexpr int kSpinsMax = 4000;  // about 100 us
 // Bursts up to this length are computed by the caller alone; about two wake-ups.
 constexpr std::chrono::microseconds kShortBurst(100);
 
-// Waits until `value` differs from `old`; returns its new value.
-std::uint32_t AwaitChange(std::atomic<std::uint32_t>& value, std::uint32_t old) {
+// Spins until `value` differs from `old`, `stop` (may be null) is set, or kSpinsMax is reached.
+// Returns the value.
+std::uint32_t SpinForChange(const std::atomic<std::uint32_t>& value, std::uint32_t old,
+                            const std::atomic<bool>* stop) {
   for (int spin = 0; spin < kSpinsMax; ++spin) {
     const std::uint32_t now = value.load(std::memory_order_acquire);
     if (now != old) return now;
+    if (stop != nullptr && stop->load(std::memory_order_relaxed)) return now;
     _mm_pause();
   }
+  return old;
+}
+
+// Sleeps until `value` differs from `old`; returns its new value.
+std::uint32_t SleepUntilChange(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
   for (;;) {
-    value.wait(old, std::memory_order_acquire);
+    value.wait(old, std::memory_order_seq_cst);
     const std::uint32_t now = value.load(std::memory_order_acquire);
     if (now != old) return now;
   }
+}
+
+// Waits until `value` differs from `old`; returns its new value.
+std::uint32_t AwaitChange(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
+  const std::uint32_t now = SpinForChange(value, old, nullptr);
+  return now != old ? now : SleepUntilChange(value, old);
 }
 
 }  // namespace
@@ -142,17 +156,10 @@ void ThreadPool::RunErased(std::size_t unit_count, Erased call, void* task) {
 
 // Waits until the number of tasks differs from `seen`; returns it.
 std::uint32_t ThreadPool::AwaitTask(std::uint32_t seen) {
-  for (int spin = 0; spin < kSpinsMax && !resting_.load(std::memory_order_relaxed); ++spin) {
-    const std::uint32_t now = generation_.load(std::memory_order_acquire);
-    if (now != seen) return now;
-    _mm_pause();
-  }
+  std::uint32_t now = SpinForChange(generation_, seen, &resting_);
+  if (now != seen) return now;
   asleep_.fetch_add(1, std::memory_order_seq_cst);
-  std::uint32_t now = seen;
-  while (now == seen) {
-    generation_.wait(seen, std::memory_order_seq_cst);
-    now = generation_.load(std::memory_order_acquire);
-  }
+  now = SleepUntilChange(generation_, seen);
   asleep_.fetch_sub(1, std::memory_order_relaxed);
   return now;
 }
