@@ -30,7 +30,7 @@ MODEL_FILE = $(if $(filter hybrid,$(MODEL)),models/notebook-1m-hybrid-q8_0.gguf,
 SANITIZER_TEST_SCALE ?= 0.05
 FUZZ_SECONDS ?= 20
 # The tests that use several threads, including the test of the daemon's threads over a real engine.
-TSAN_CORE_TESTS = base_test shm_test memory_step_test concurrent_defragment_test grammar_test pool_segment_test prefix_sharing_test saved_state_test workers_test log_test \
+TSAN_CORE_TESTS = base_test shm_test memory_threads_test grammar_test saved_state_test workers_test log_test \
   server_sessions_test client_test concurrent_daemon_test
 # STRICT=--strict: the run fails if a test is skipped without a permitted reason
 # (tools/check/count_skips).

@@ -22,8 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
-
 class AttachTest : public testing::Test {
  protected:
   void SetUp() override {

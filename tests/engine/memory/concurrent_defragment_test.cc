@@ -14,8 +14,6 @@
 namespace kvd {
 namespace {
 
-constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{1}, 0};
-
 class NoBytes final : public CellMover {
  public:
   void MoveCells(std::uint32_t, BlockId, std::uint32_t, BlockId, std::uint32_t,

@@ -13,7 +13,7 @@
 namespace kvd {
 namespace {
 
-constexpr std::uint32_t kCapacity = 200;
+constexpr std::uint32_t kOrderCapacity = 200;
 
 std::optional<std::uint32_t> NaiveLeast(const std::map<std::uint32_t, EvictionOrder::Sequence>& all,
                                         std::uint64_t use_number) {
@@ -27,12 +27,12 @@ std::optional<std::uint32_t> NaiveLeast(const std::map<std::uint32_t, EvictionOr
 
 TEST(EvictionOrderTest, TheLeastIsTheOneThatALookAtAllOfThemFinds) {
   std::mt19937 random(17);
-  EvictionOrder order(kCapacity);
+  EvictionOrder order(kOrderCapacity);
   std::map<std::uint32_t, EvictionOrder::Sequence> naive;
   std::uint64_t uses = 0;
   const auto in = [&](std::uint32_t most) { return static_cast<std::uint32_t>(random() % most); };
   for (int step = 0; step < test::Scaled(20'000); ++step) {
-    const std::uint32_t index = in(kCapacity);
+    const std::uint32_t index = in(kOrderCapacity);
     switch (in(8)) {
       case 0:
         order.Erase(index);

@@ -15,17 +15,15 @@ namespace {
 
 using layout::kEditsKept;
 
-constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
-
 // A CellRotator that rotates no keys: the rows keep their bytes.
-struct Rotator final : CellRotator {
+struct IdleRotator final : CellRotator {
   Status RotateCell(std::uint32_t, BlockId, std::uint32_t, Pos, BlockId, std::uint32_t,
                     Pos) override {
     return {};
   }
 };
 
-struct Mover final : CellMover {
+struct IdleMover final : CellMover {
   void MoveCells(std::uint32_t, BlockId, std::uint32_t, BlockId, std::uint32_t,
                  std::uint32_t) override {}
 };
@@ -96,7 +94,7 @@ TEST_F(HistoryTest, ASnapshotIsTheParentOfWhatIsForkedFromIt) {
 
 TEST_F(HistoryTest, EachEditIsKeptWithItsCellsPositionsAndItsVerb) {
   const SequenceHandle fork = ForkOf(base_);
-  Rotator rotator;
+  IdleRotator rotator;
   ASSERT_TRUE(memory_->sequences().RemoveRange(fork, {Pos{10}, Pos{20}}, Kind(7)));
   ASSERT_TRUE(memory_->sequences().AddPositions(fork, {Pos{20}, kPosEnd}, -10, Kind(10)));
   ASSERT_TRUE(memory_->sequences().RemoveRange(fork, {Pos{50}, Pos{90}}));
@@ -122,8 +120,8 @@ TEST_F(HistoryTest, EachEditIsKeptWithItsCellsPositionsAndItsVerb) {
 
 TEST_F(HistoryTest, WhatChangesNoCellsPositionIsNoEdit) {
   const SequenceHandle fork = ForkOf(base_, 33);
-  Rotator rotator;
-  Mover mover;
+  IdleRotator rotator;
+  IdleMover mover;
   ASSERT_TRUE(AppendTokens(*memory_, fork, 500, 9));
   ASSERT_TRUE(memory_->sequences().RemoveRange(fork, {Pos{500}, kPosEnd}));
   ASSERT_TRUE(memory_->sequences().AddPositions(fork, {}, 0));

@@ -11,7 +11,7 @@ namespace kvd {
 namespace {
 
 constexpr SequenceOwner kOwn{OwnerId{1000}, SessionId{1}, 0};
-constexpr SequenceOwner kOther{OwnerId{1001}, SessionId{2}, 0};
+constexpr SequenceOwner kOtherOwner{OwnerId{1001}, SessionId{2}, 0};
 
 class LookupGrowthTest : public testing::TestWithParam<std::uint32_t> {
  protected:
@@ -31,28 +31,29 @@ class LookupGrowthTest : public testing::TestWithParam<std::uint32_t> {
     for (std::uint64_t id = 1; id <= 300; ++id) {
       EXPECT_TRUE(memory_->sessions().Open({.id = SessionId{id}}));
     }
-    for (int made = 0; made < 4; ++made) handles_.push_back(*memory_->sequences().Create(kOther));
+    for (int made = 0; made < 4; ++made)
+      handles_.push_back(*memory_->sequences().Create(kOtherOwner));
     (void)memory_->TakeLooks();
   }
 
   std::unique_ptr<Memory> memory_;
-  std::vector<SequenceHandle> handles_;  // sequences of kOther
+  std::vector<SequenceHandle> handles_;  // sequences of kOtherOwner
 };
 
 TEST_P(LookupGrowthTest, WhatOneSessionAsksLooksAtItsOwnSequencesAlone) {
   const RequestTag request{.session = SessionId{2}, .request = RequestId{9}, .kind = 1};
-  EXPECT_EQ(memory_->sequences().UseOf(kOther.id), (OwnerUse{.sequences = 4}));
-  EXPECT_TRUE(memory_->sequences().Create(kOther, request));
+  EXPECT_EQ(memory_->sequences().UseOf(kOtherOwner.id), (OwnerUse{.sequences = 4}));
+  EXPECT_TRUE(memory_->sequences().Create(kOtherOwner, request));
   EXPECT_EQ(memory_->sessions().CreatedBy(SessionId{2}, RequestId{9}).size(), 1u);
   EXPECT_EQ(memory_->sessions().LastRequest(SessionId{2}), RequestId{9});
   EXPECT_EQ(memory_->sessions().Last(), SessionId{300});
   EXPECT_EQ(memory_->sequences().ListOf(SessionId{2}).size(), 5u);
-  EXPECT_TRUE(memory_->sequences().RetainedOf(kOther.id).empty());
-  EXPECT_TRUE(memory_->snapshots().Publish(handles_[0], kOther, "mine", true, false));
+  EXPECT_TRUE(memory_->sequences().RetainedOf(kOtherOwner.id).empty());
+  EXPECT_TRUE(memory_->snapshots().Publish(handles_[0], kOtherOwner, "mine", true, false));
   SequenceHandle fork{};
-  EXPECT_TRUE(memory_->sequences().Fork(handles_[0], kOther, {&fork, 1}));
+  EXPECT_TRUE(memory_->sequences().Fork(handles_[0], kOtherOwner, {&fork, 1}));
   EXPECT_TRUE(memory_->sequences().Keep(handles_[0], SessionId{2}));
-  EXPECT_EQ(memory_->sequences().UseOf(kOther.id).sequences,
+  EXPECT_EQ(memory_->sequences().UseOf(kOtherOwner.id).sequences,
             2u);  // the kept sequence and the snapshot
   EXPECT_EQ(memory_->TakeLooks().records, 1u + 5u + 7u);
 }

@@ -7,8 +7,6 @@
 namespace kvd {
 namespace {
 
-constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{1}, 0};
-
 struct Seen {
   std::uint32_t cells = 0;
   std::uint32_t shared = 0;

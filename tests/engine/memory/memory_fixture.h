@@ -15,6 +15,12 @@
 
 namespace kvd {
 
+// Owners of sequences. kSalted is the same uid and session as kOwner in another namespace;
+// kStranger is another uid.
+inline constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
+inline constexpr SequenceOwner kSalted{OwnerId{1000}, SessionId{7}, 5};
+inline constexpr SequenceOwner kStranger{OwnerId{1001}, SessionId{8}, 0};
+
 // One layer with one head and rows of two f32 elements, so that a cell takes 16 bytes of the pool.
 inline MemoryOptions SmallOptions(std::uint64_t cells) {
   MemoryOptions options;

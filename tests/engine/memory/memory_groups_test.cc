@@ -14,7 +14,6 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
 constexpr std::uint32_t kWindow = 40;
 
 class GroupsTest : public testing::Test {

@@ -13,9 +13,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{1}, 0};
-constexpr SequenceOwner kOther{OwnerId{1001}, SessionId{2}, 0};
-
 // A memory of four blocks of 32 cells.
 class MemorySharesTest : public ::testing::Test {
  protected:
@@ -100,9 +97,9 @@ TEST_F(MemorySharesTest, AStepThatFailsLeavesPromisesAsTheyWere) {
 }
 
 TEST_F(MemorySharesTest, APromiseCountsForItsOwner) {
-  LimitsOf(kOther).blocks[0] = 2;
-  const SequenceHandle a = NewSequence(kOther);
-  const SequenceHandle b = NewSequence(kOther);
+  LimitsOf(kStranger).blocks[0] = 2;
+  const SequenceHandle a = NewSequence(kStranger);
+  const SequenceHandle b = NewSequence(kStranger);
   const auto too_much = memory_->steps().Promise(a, 3 * 32);
   ASSERT_FALSE(too_much);
   EXPECT_EQ(too_much.error().message, "pool blocks: 3 more wanted, owner 1001 holds 0 of 2");
@@ -132,23 +129,23 @@ TEST_F(MemorySharesTest, RetainedSequencesGiveWayToAPromisedToken) {
 TEST_F(MemorySharesTest, BlocksThatAnotherOwnerHoldsAlreadyCanBeSharedAtTheLimit) {
   LimitsOf(kOwner).counts_all = true;
   LimitsOf(kOwner).blocks[0] = 3;
-  const SequenceHandle others = NewSequence(kOther);
+  const SequenceHandle others = NewSequence(kStranger);
   ASSERT_TRUE(AppendTokens(*memory_, others, 1, 3 * 32));
   SequenceHandle fork{};
   EXPECT_TRUE(memory_->sequences().Fork(others, kOwner, {&fork, 1}, std::nullopt));
   const Status refused = AppendTokens(*memory_, fork, 1, 1);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message, "pool blocks: 1 more wanted, all owners hold 3 of 3");
-  EXPECT_TRUE(AppendTokens(*memory_, others, 1, 32)) << "kOther has no limit";
+  EXPECT_TRUE(AppendTokens(*memory_, others, 1, 32)) << "kStranger has no limit";
 }
 
 TEST_F(MemorySharesTest, WhatASaveAloneKeepsCountsForItsReader) {
-  LimitsOf(kOther).blocks[0] = 2;
-  const SequenceHandle saved = NewSequence(kOther);
-  const SequenceHandle next = NewSequence(kOther);
+  LimitsOf(kStranger).blocks[0] = 2;
+  const SequenceHandle saved = NewSequence(kStranger);
+  const SequenceHandle next = NewSequence(kStranger);
   ASSERT_TRUE(AppendTokens(*memory_, saved, 1, 40));
-  SequenceHold hold = Hold(saved, kOther.id);
-  SequenceHold again = Hold(saved, kOther.id);
+  SequenceHold hold = Hold(saved, kStranger.id);
+  SequenceHold again = Hold(saved, kStranger.id);
   EXPECT_EQ(AppendTokens(*memory_, next, 1, 1).error().code, Code::kNoSpace) << "two are held";
   ASSERT_TRUE(memory_->sequences().Drop(saved));
   const Status refused = AppendTokens(*memory_, next, 1, 1);
@@ -162,11 +159,11 @@ TEST_F(MemorySharesTest, WhatASaveAloneKeepsCountsForItsReader) {
 }
 
 TEST_F(MemorySharesTest, WhatOthersReferToDoesNotCountForTheReaderToo) {
-  LimitsOf(kOther).blocks[0] = 2;
+  LimitsOf(kStranger).blocks[0] = 2;
   const SequenceHandle read = NewSequence(kOwner);
   ASSERT_TRUE(AppendTokens(*memory_, read, 1, 64));
-  SequenceHold hold = Hold(read, kOther.id);
-  const SequenceHandle own = NewSequence(kOther);
+  SequenceHold hold = Hold(read, kStranger.id);
+  const SequenceHandle own = NewSequence(kStranger);
   EXPECT_TRUE(AppendTokens(*memory_, own, 1, 32)) << "the blocks are held by their owner";
   ASSERT_TRUE(memory_->sequences().Drop(read));
   EXPECT_FALSE(AppendTokens(*memory_, own, 1, 1))
@@ -179,9 +176,9 @@ TEST_F(MemorySharesTest, WhatOthersReferToDoesNotCountForTheReaderToo) {
 TEST_F(MemorySharesTest, WhatASaveAloneKeepsCountsAgainstTheReserve) {
   LimitsOf(kOwner).counts_all = true;
   LimitsOf(kOwner).blocks[0] = 3;
-  const SequenceHandle saved = NewSequence(kOther);
+  const SequenceHandle saved = NewSequence(kStranger);
   ASSERT_TRUE(AppendTokens(*memory_, saved, 1, 64));
-  SequenceHold hold = Hold(saved, kOther.id);
+  SequenceHold hold = Hold(saved, kStranger.id);
   ASSERT_TRUE(memory_->sequences().Drop(saved));
   const SequenceHandle own = NewSequence(kOwner);
   EXPECT_TRUE(AppendTokens(*memory_, own, 1, 32));
@@ -191,28 +188,28 @@ TEST_F(MemorySharesTest, WhatASaveAloneKeepsCountsAgainstTheReserve) {
 }
 
 TEST_F(MemorySharesTest, ASaveThatBeginsDuringABriefHoldCountsForItsReader) {
-  LimitsOf(kOther).blocks[0] = 2;
-  const SequenceHandle read = NewSequence(kOther);
+  LimitsOf(kStranger).blocks[0] = 2;
+  const SequenceHandle read = NewSequence(kStranger);
   ASSERT_TRUE(AppendTokens(*memory_, read, 1, 64));
   SequenceHold brief;
   brief.is_brief = true;
   ASSERT_TRUE(memory_->holds().Begin(read, &brief));
-  SequenceHold save = Hold(read, kOther.id);
+  SequenceHold save = Hold(read, kStranger.id);
   memory_->holds().Release(brief);
   ASSERT_TRUE(memory_->sequences().Drop(read));
-  EXPECT_FALSE(AppendTokens(*memory_, NewSequence(kOther), 1, 1));
+  EXPECT_FALSE(AppendTokens(*memory_, NewSequence(kStranger), 1, 1));
   memory_->holds().Release(save);
 }
 
 TEST_F(MemorySharesTest, ABriefHoldCountsForNoOwner) {
-  LimitsOf(kOther).blocks[0] = 2;
-  const SequenceHandle read = NewSequence(kOther);
+  LimitsOf(kStranger).blocks[0] = 2;
+  const SequenceHandle read = NewSequence(kStranger);
   ASSERT_TRUE(AppendTokens(*memory_, read, 1, 64));
   SequenceHold hold;
   hold.is_brief = true;
   ASSERT_TRUE(memory_->holds().Begin(read, &hold));
   ASSERT_TRUE(memory_->sequences().Drop(read));
-  EXPECT_TRUE(AppendTokens(*memory_, NewSequence(kOther), 1, 64));
+  EXPECT_TRUE(AppendTokens(*memory_, NewSequence(kStranger), 1, 64));
   memory_->holds().Release(hold);
   EXPECT_EQ(memory_->Usage().free_blocks, 2u);
 }

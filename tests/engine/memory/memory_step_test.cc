@@ -15,8 +15,6 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{1}, 0};
-
 TEST(MemoryStepTest, AFailedReserveNamesTheRequestAndKeepsTheOthersCells) {
   const auto memory = MakeMemory(SmallOptions(96));
   const SequenceHandle a = *memory->sequences().Create(kOwner);

@@ -17,8 +17,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
-
 // Checks after each test that the memory's derived tables equal those rebuilt from its bytes.
 class MemoryTest : public testing::Test {
  protected:

@@ -10,15 +10,15 @@
 namespace kvd {
 namespace {
 
-constexpr std::uint32_t kCapacity = 40;
+constexpr std::uint32_t kTableCapacity = 40;
 
 class OwnerTableTest : public testing::Test {
  protected:
   layout::SequenceRecord& record(std::uint32_t index) { return records_[index]; }
   void Follow(std::uint32_t index) { table_.Follow(index, records_[index]); }
   void ExpectRight() {
-    OwnerTable rebuilt(kCapacity);
-    for (std::uint32_t index = 0; index < kCapacity; ++index) {
+    OwnerTable rebuilt(kTableCapacity);
+    for (std::uint32_t index = 0; index < kTableCapacity; ++index) {
       if ((records_[index].flags & layout::kSequenceLive) != 0) {
         rebuilt.Follow(index, records_[index]);
       }
@@ -29,7 +29,7 @@ class OwnerTableTest : public testing::Test {
       std::uint64_t last_request = 0;
       std::vector<std::uint32_t> retained, made;
       std::vector<std::uint32_t> own;
-      for (std::uint32_t index = 0; index < kCapacity; ++index) {
+      for (std::uint32_t index = 0; index < kTableCapacity; ++index) {
         const layout::SequenceRecord& record = records_[index];
         if ((record.flags & layout::kSequenceLive) == 0) continue;
         if (record.owner == owner && !IsEvictable(record.flags)) {
@@ -76,8 +76,9 @@ class OwnerTableTest : public testing::Test {
     return all;
   }
 
-  std::vector<layout::SequenceRecord> records_ = std::vector<layout::SequenceRecord>(kCapacity);
-  OwnerTable table_{kCapacity};
+  std::vector<layout::SequenceRecord> records_ =
+      std::vector<layout::SequenceRecord>(kTableCapacity);
+  OwnerTable table_{kTableCapacity};
 };
 
 TEST_F(OwnerTableTest, AnEmptyTableKnowsNothing) {
@@ -94,7 +95,7 @@ TEST_F(OwnerTableTest, ItSaysWhatALookAtEveryRecordSays) {
     return std::uniform_int_distribution<std::uint32_t>(0, end - 1)(random);
   };
   for (int change = 0; change < 3000; ++change) {
-    const std::uint32_t index = pick(kCapacity);
+    const std::uint32_t index = pick(kTableCapacity);
     layout::SequenceRecord& record = records_[index];
     const bool was_live = (record.flags & layout::kSequenceLive) != 0;
     switch (was_live ? pick(6) : 5) {
@@ -131,7 +132,7 @@ TEST_F(OwnerTableTest, ItSaysWhatALookAtEveryRecordSays) {
 }
 
 TEST_F(OwnerTableTest, WhatIsDroppedWhileAListIsReadDoesNotStopIt) {
-  for (std::uint32_t index = 0; index < kCapacity; ++index) {
+  for (std::uint32_t index = 0; index < kTableCapacity; ++index) {
     record(index).flags = layout::kSequenceLive;
     record(index).owner_session = 3;
     Follow(index);

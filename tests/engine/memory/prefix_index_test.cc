@@ -26,7 +26,7 @@ using Tokens = std::vector<TokenId>;
 
 constexpr PrefixSpace kSpace{
     .kind = PrefixSpace::Kind::kPrivate, .owner = OwnerId{1000}, .salt = 0};
-constexpr PrefixSpace kSalted{
+constexpr PrefixSpace kSaltedSpace{
     .kind = PrefixSpace::Kind::kPrivate, .owner = OwnerId{1000}, .salt = 7};
 
 class PrefixIndexTest : public ::testing::Test {
@@ -55,7 +55,7 @@ TEST_F(PrefixIndexTest, TheLongestPrefixIsFoundToTheToken) {
 }
 
 TEST_F(PrefixIndexTest, NamespacesAreApart) {
-  Add(1, {1, 2, 3}, kSalted);
+  Add(1, {1, 2, 3}, kSaltedSpace);
   EXPECT_EQ(Find({1, 2, 3}).depth, 0u);
   Add(2, {1, 2});
   EXPECT_EQ(Find({1, 2, 3}).depth, 2u);

@@ -9,10 +9,6 @@
 namespace kvd {
 namespace {
 
-constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
-constexpr SequenceOwner kSalted{OwnerId{1000}, SessionId{7}, 5};
-constexpr SequenceOwner kStranger{OwnerId{1001}, SessionId{8}, 0};
-
 class PrefixNeighbourTest : public testing::Test {
  protected:
   // Makes a sequence of the tokens first, first + 1, ...

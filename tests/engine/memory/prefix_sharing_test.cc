@@ -18,10 +18,6 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 
-constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
-constexpr SequenceOwner kSalted{OwnerId{1000}, SessionId{7}, 5};
-constexpr SequenceOwner kStranger{OwnerId{1001}, SessionId{8}, 0};
-
 Tokens Count(TokenId first, std::size_t count) {
   Tokens tokens(count);
   std::iota(tokens.begin(), tokens.end(), first);

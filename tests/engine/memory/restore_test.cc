@@ -15,8 +15,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
-
 class RestoreTest : public testing::Test {
  protected:
   RestoreTest() {

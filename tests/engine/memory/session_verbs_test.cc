@@ -20,8 +20,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr SessionId kSession{7};
-constexpr SequenceOwner kOwner{.id = OwnerId{1000}, .session = kSession, .namespace_salt = 0};
+constexpr SessionId kSession = kOwner.session;
 
 SessionEntry MakeSession(SessionId id) {
   SessionEntry session{.id = id, .owner = OwnerId{1000}};

@@ -1,6 +1,6 @@
-// Tests recurrent states in the memory: slots, checkpoints, kept logits and rewinds. In
-// state_memory_test a state is the list of the tokens from which it was computed, so that every
-// slot can be compared with the tokens of its sequence.
+// Tests recurrent states in the memory: slots, checkpoints, kept logits and rewinds. Here a
+// state is the list of the tokens from which it was computed, so that every slot can be compared
+// with the tokens of its sequence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr SequenceOwner kOwner{OwnerId{1000}, SessionId{7}, 0};
 constexpr std::size_t kStateTokens = 400;
 
 class StateMemoryTest : public testing::Test {
