@@ -106,6 +106,16 @@ function(kvd_command_lines)
     SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
+# kvd_test_library(NAME SOURCES... LIBS...): code that several test programs use, compiled without
+# optimisation like the tests.
+function(kvd_test_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  kvd_compile_together(${name})
+  target_link_libraries(${name} PUBLIC kvd_flags ${ARG_LIBS})
+  target_compile_options(${name} PRIVATE -O0 ${KVD_NO_FORTIFY})
+endfunction()
+
 # kvd_test(NAME SOURCES... LIBS... [ALONE SOURCES...] [TIMEOUT seconds]): a GoogleTest binary that
 # runs in the repository's root, where it finds the shared test data. The default timeout is 600
 # seconds. Programs of more than five files are compiled by kvd_compile_together.

@@ -23,17 +23,11 @@ namespace {
 
 using test::GoodHello;
 using test::RawClient;
+using test::SubmissionOf;
 using ::testing::HasSubstr;
 using wire::Verb;
 
 constexpr int kPatience = 60'000;  // milliseconds; a bound for slow machines, not a requirement
-
-wire::Submission Make(Verb verb, std::uint64_t request) {
-  wire::Submission submission{};
-  submission.request = request;
-  submission.verb = static_cast<std::uint16_t>(verb);
-  return submission;
-}
 
 template <class T>
 void Put(std::vector<std::byte>* bytes, const T& value) {
@@ -102,7 +96,7 @@ class BoundedWorkTest : public test::ServedDaemonTest {
   }
   void Upload(RawClient& client, std::span<const std::byte> file, std::size_t piece_bytes) {
     for (std::size_t at = 0; at < file.size(); at += piece_bytes) {
-      wire::Submission submission = Make(Verb::kUploadState, ++request_);
+      wire::Submission submission = SubmissionOf(Verb::kUploadState, ++request_);
       submission.argument = static_cast<std::int64_t>(at);
       const auto piece = file.subspan(at, std::min(piece_bytes, file.size() - at));
       ASSERT_EQ(Call(client, submission, piece).code, 0);
@@ -111,7 +105,7 @@ class BoundedWorkTest : public test::ServedDaemonTest {
   void ExpectRefused(RawClient& client, Verb verb, std::span<const std::byte> payload, Code code,
                      const char* words) {
     std::string text;
-    const wire::Completion answer = Call(client, Make(verb, ++request_), payload, &text);
+    const wire::Completion answer = Call(client, SubmissionOf(verb, ++request_), payload, &text);
     EXPECT_EQ(static_cast<Code>(answer.code), code) << text;
     EXPECT_THAT(text, HasSubstr(words));
   }
@@ -126,7 +120,7 @@ class BoundedWorkTest : public test::ServedDaemonTest {
     EXPECT_TRUE(exported) << exported.error().message;
     return WithManyIds(*exported, ids);
   }
-  wire::Submission Import() { return Make(Verb::kImportState, ++request_); }
+  wire::Submission Import() { return SubmissionOf(Verb::kImportState, ++request_); }
 
   std::uint64_t request_ = 0;
 };
@@ -189,7 +183,7 @@ TEST_F(BoundedWorkTest, LongWorkOfSeveralClientsKeepsNobodyWaitingForItsEnd) {
   std::vector<RawClient> busy;
   for (int i = 0; i < 4; ++i) {
     busy.push_back(Raw(32 << 20));
-    ASSERT_TRUE(busy.back().Submit(Make(Verb::kTokenize, 1), text));
+    ASSERT_TRUE(busy.back().Submit(SubmissionOf(Verb::kTokenize, 1), text));
   }
   const Client other = Connect();
   ASSERT_TRUE(other.Info());
@@ -202,11 +196,11 @@ TEST_F(BoundedWorkTest, LongWorkOfSeveralClientsKeepsNobodyWaitingForItsEnd) {
 
 TEST_F(BoundedWorkTest, ACancelBehindTheRequestInWorkEndsItAndIsAnswered) {
   RawClient client = Raw(32 << 20);
-  ASSERT_TRUE(client.Submit(Make(Verb::kTokenize, 1), LongText()));
-  wire::Submission cancel = Make(Verb::kCancel, 2);
+  ASSERT_TRUE(client.Submit(SubmissionOf(Verb::kTokenize, 1), LongText()));
+  wire::Submission cancel = SubmissionOf(Verb::kCancel, 2);
   cancel.argument = 1;
   ASSERT_TRUE(client.Submit(cancel));
-  ASSERT_TRUE(client.Submit(Make(Verb::kPing, 3)));
+  ASSERT_TRUE(client.Submit(SubmissionOf(Verb::kPing, 3)));
   std::string text;
   wire::Completion answer = NextAnswer(client, &text);
   EXPECT_EQ(answer.request, 1u);
@@ -223,7 +217,7 @@ TEST_F(BoundedWorkTest, SigtermEndsTheDaemonWhileLongWorkRuns) {
   std::vector<RawClient> busy;
   for (int i = 0; i < 8; ++i) {
     busy.push_back(Raw(32 << 20));
-    ASSERT_TRUE(busy.back().Submit(Make(Verb::kTokenize, 1), text));
+    ASSERT_TRUE(busy.back().Submit(SubmissionOf(Verb::kTokenize, 1), text));
   }
   ASSERT_TRUE(Connect().Info());
   const Status stopped = daemon_->Stop();
@@ -269,7 +263,7 @@ TEST_F(BoundedWorkTest, WhereThereIsNoMemoryTheRequestIsRefusedAndTheDaemonLives
   ASSERT_EQ(::prlimit(daemon_->pid(), RLIMIT_AS, &small, nullptr), 0);
   std::string text;
   const wire::Completion answer =
-      Call(client, Make(Verb::kTokenize, ++request_), LongText(), &text);
+      Call(client, SubmissionOf(Verb::kTokenize, ++request_), LongText(), &text);
   EXPECT_EQ(static_cast<Code>(answer.code), Code::kNoSpace) << text;
   EXPECT_THAT(text, HasSubstr("no memory"));
   const rlimit none{.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
@@ -341,7 +335,7 @@ TEST_F(BoundedUploadsTest, UploadsAndRequestsOfAnotherUidAreCountedTogether) {
               if (!first || !second) return 1;
               const std::vector<std::byte> piece(8 << 20);
               const auto code_of = [&](RawClient& client, std::int64_t offset) {
-                wire::Submission upload = Make(Verb::kUploadState, 1);
+                wire::Submission upload = SubmissionOf(Verb::kUploadState, 1);
                 upload.argument = offset;
                 if (!client.Submit(upload, piece)) return Code::kInternal;
                 const auto answer = client.Wait(kPatience);

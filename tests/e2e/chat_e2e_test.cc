@@ -186,7 +186,7 @@ TEST_F(ChatTest, KvctlRunsAndExplainsTheChatThatItFormats) {
   EXPECT_EQ(static_cast<std::size_t>(prompt), tokens.size() + 1);
 }
 
-constexpr const char* kTools =
+constexpr const char* kTwoTools =
     R"([{"type": "function", "function": {"name": "find", "parameters": {"type": "object",
           "properties": {"name": {"enum": ["kite", "lamp"]}, "count": {"enum": [1, 2]}},
           "required": ["name", "count"]}}},
@@ -207,7 +207,7 @@ Dict OnlyCall(const std::string& output) {
 }
 
 TEST_F(ChatTest, CallsOfFunctionsAreHeldToTheirFormatAndParsed) {
-  const std::string tools = File("tools.json", kTools);
+  const std::string tools = File("tools.json", kTwoTools);
   const std::string run = "run --chat --tools " + tools +
                           " --one-call --json -n 300 --temp 2 --seed 5 'Where is the kite?' ";
   for (const ToolFormat format : ToolFormats()) {
@@ -229,7 +229,7 @@ TEST_F(ChatTest, CallsOfFunctionsAreHeldToTheirFormatAndParsed) {
 }
 
 TEST_F(ChatTest, ToolsThatCannotBeUsedAreNamed) {
-  const std::string tools = File("tools.json", kTools);
+  const std::string tools = File("tools.json", kTwoTools);
   const std::string run = "run --chat --json -n 4 x --tools " + tools;
   EXPECT_THAT(Kvctl(run + " --tool-format hermess").output, HasSubstr("hermes"));
   EXPECT_THAT(Kvctl(run + " --tool-choice fly").output, HasSubstr("fly"));

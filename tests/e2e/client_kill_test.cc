@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <random>
 #include <thread>
 
@@ -27,14 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(60);  // for slow machines, not a requirement
-
 int RoundCount() { return test::Scaled(60, 5); }
-
-std::uint64_t Seed() {
-  const char* const seed = std::getenv("KVD_TEST_SEED");
-  return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
-}
 
 // ------------------------------------------------------------------------------ killed clients
 
@@ -163,7 +155,7 @@ struct VictimProcess {
   }
   // Waits until the process has performed `count` operations.
   void WaitForSteps(std::uint64_t count) const {
-    const auto deadline = steady_clock::now() + kPatience;
+    const auto deadline = steady_clock::now() + test::kPatience;
     for (std::uint64_t done = 0; done < count; ++done) {
       char step = 0;
       pollfd readable{.fd = steps.get(), .events = POLLIN, .revents = 0};
@@ -276,7 +268,7 @@ class ClientKillTest : public test::ServedDaemonTest {
 };
 
 TEST_F(ClientKillTest, WhatKilledClientsHeldComesBackWhileAnotherGetsTheSameBits) {
-  const std::uint64_t seed = Seed();
+  const std::uint64_t seed = test::Seed();
   std::mt19937_64 random(seed);
   const Client witness = Connect();
   auto prefix = witness.NewSequence();
@@ -312,7 +304,7 @@ TEST_F(ClientKillTest, WhatKilledClientsHeldComesBackWhileAnotherGetsTheSameBits
 
     // The daemon notices the end of a killed client after a short time. The test waits for the
     // daemon at most kPatience.
-    const auto deadline = steady_clock::now() + kPatience;
+    const auto deadline = steady_clock::now() + test::kPatience;
     Holdings now;
     int alike = 0;
     for (Holdings last; steady_clock::now() < deadline; last = now) {

@@ -23,18 +23,12 @@ namespace {
 using test::ConnectRaw;
 using test::GoodHello;
 using test::RawClient;
+using test::SubmissionOf;
 using ::testing::HasSubstr;
 using wire::Verb;
 
 // The time in milliseconds within which the daemon must react; a bound for slow machines.
 constexpr int kSoon = 5000;
-
-wire::Submission Make(Verb verb, std::uint64_t request) {
-  wire::Submission submission{};
-  submission.request = request;
-  submission.verb = static_cast<std::uint16_t>(verb);
-  return submission;
-}
 
 class HostileClientTest : public test::ServedDaemonTest {
  protected:
@@ -99,7 +93,7 @@ TEST_F(HostileClientTest, RandomBytesInTheRingsWhileTheDaemonReadsThem) {
     for (int i = 0; i < 200; ++i) {
       // The verb is valid in most submissions; the other fields are random.
       wire::Submission submission =
-          Make(static_cast<Verb>(random() % (wire::kVerbLast + 2)), random());
+          SubmissionOf(static_cast<Verb>(random() % (wire::kVerbLast + 2)), random());
       submission.flags = static_cast<std::uint16_t>(random() % 3 == 0 ? random() : 0);
       submission.sequence = random() % 8;
       submission.p0 = static_cast<std::int32_t>(random());
@@ -230,14 +224,14 @@ TEST_F(HostileClientTest, AFloodOfBellsKeepsNobodyFromBeingServed) {
 
 TEST_F(HostileClientTest, AClientThatNeverReadsStallsItselfAlone) {
   RawClient client = Raw();
-  ASSERT_TRUE(client.Submit(Make(Verb::kCreate, 1)));
+  ASSERT_TRUE(client.Submit(SubmissionOf(Verb::kCreate, 1)));
   const auto created = client.Wait(kSoon);
   ASSERT_TRUE(created);
   // Submits until 100 attempts have failed. The client reads no completions, so the completion ring
   // becomes full and then the submission ring.
   std::uint64_t sent = 0;
   for (int refusals = 0; refusals < 100;) {
-    wire::Submission submission = Make(sent % 3 == 0 ? Verb::kInfo : Verb::kPing, sent + 2);
+    wire::Submission submission = SubmissionOf(sent % 3 == 0 ? Verb::kInfo : Verb::kPing, sent + 2);
     const std::vector<std::byte> payload(sent % 3 == 0 ? 0 : 4096);
     if (client.Submit(submission, payload)) {
       ++sent;
@@ -327,7 +321,7 @@ TEST_F(HostileClientTest, AKilledClientsSequencesGoAndNobodyNotices) {
       auto client = RawClient::Connect(socket_path());
       if (!client) ::_exit(1);
       for (std::uint64_t request = 1; request < 1000; ++request) {
-        (void)client->Submit(Make(Verb::kCreate, request));
+        (void)client->Submit(SubmissionOf(Verb::kCreate, request));
       }
       for (;;) ::pause();
     }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/e2e/support/other_owner.h"
 #include "tests/e2e/support/served_daemon.h"
 #include "tests/e2e/support/temporary_folder.h"
 #include "tests/e2e/support/user_process.h"
@@ -16,7 +17,7 @@
 namespace kvd {
 namespace {
 
-constexpr uid_t kOther = 65534;
+using test::kOtherUid;
 
 class OtherUidTest : public test::ServedDaemonTest {
  protected:
@@ -33,7 +34,7 @@ class OtherUidTest : public test::ServedDaemonTest {
   // Runs `body` in a process of another uid and returns its exit status. A nonzero status
   // identifies the failed expectation.
   static int AsOther(const std::function<int()>& body) {
-    return test::StatusAsUser(kOther, kOther, body);
+    return test::StatusAsUser(kOtherUid, kOtherUid, body);
   }
 };
 

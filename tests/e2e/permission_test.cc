@@ -247,9 +247,6 @@ TEST_F(SeveralUidsTest, AnotherUidIsHeldToItsQuotas) {
 
 #ifndef KVD_OTHER_IS_A_TENANT
 
-constexpr uid_t kOther = 65534;
-constexpr uid_t kThird = 65533;
-
 class SocketGroupTest : public SeveralUidsTest {
  protected:
   SocketGroupTest() : SeveralUidsTest({"--socket-group", "65534"}) {}
@@ -260,13 +257,13 @@ TEST_F(SocketGroupTest, ItsMembersAreLetInAndOthersAreNot) {
     const auto client = Client::Connect({.socket_path = socket_path()});
     return client ? "" : std::string(CodeName(client.error().code));
   };
-  EXPECT_EQ(test::AsUser(kThird, kOther, connect), "");
-  EXPECT_EQ(test::AsUser(kThird, kThird, connect), "permission");
+  EXPECT_EQ(test::AsUser(test::kThirdUid, test::kOtherUid, connect), "");
+  EXPECT_EQ(test::AsUser(test::kThirdUid, test::kThirdUid, connect), "permission");
   // The daemon checks the peer's credentials even if the directory and the socket are open to all
   // users.
   ASSERT_EQ(::chmod((daemon_->folder() + "/run").c_str(), 0711), 0);
   ASSERT_EQ(::chmod(socket_path().c_str(), 0666), 0);
-  EXPECT_EQ(test::AsUser(kThird, kThird, connect), "permission");
+  EXPECT_EQ(test::AsUser(test::kThirdUid, test::kThirdUid, connect), "permission");
   EXPECT_TRUE(test::LogShows(*daemon_, "uid 65533 is not admitted"));
   ExpectServesOthers();
 }

@@ -22,8 +22,6 @@ using test::Seen;
 using test::Work;
 using testing::HasSubstr;
 
-constexpr auto kPatience = std::chrono::seconds(60);
-
 class ReconnectTest : public test::ServedDaemonTest {
  protected:
   explicit ReconnectTest(std::vector<std::string> arguments = {"-c", "16384"})
@@ -59,7 +57,7 @@ class ReconnectTest : public test::ServedDaemonTest {
     }
   }
   bool Eventually(const std::function<bool()>& holds) {
-    const auto deadline = steady_clock::now() + kPatience;
+    const auto deadline = steady_clock::now() + test::kPatience;
     while (!holds()) {
       if (steady_clock::now() > deadline) return false;
       std::this_thread::sleep_for(milliseconds(5));

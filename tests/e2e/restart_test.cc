@@ -24,6 +24,7 @@
 
 #include "tests/e2e/support/client_work.h"
 #include "tests/e2e/support/served_daemon.h"
+#include "tests/support/test_scale.h"
 
 namespace kvd {
 namespace {
@@ -260,11 +261,6 @@ int RestartsMin() {
   return restarts == nullptr ? 10 : std::atoi(restarts);
 }
 
-std::uint64_t Seed() {
-  const char* const seed = std::getenv("KVD_TEST_SEED");
-  return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
-}
-
 // A random time before the next restart. The largest possible time doubles every 16 restarts, up to
 // 256 times the given time, so that the work also ends in slow builds (sanitizers), where
 // reconnecting takes long.
@@ -276,7 +272,7 @@ TEST_F(RestartTest, ProcessesUnderKillsSeeWhatTheyWouldHaveSeen) {
   constexpr std::size_t kWorkers = 3;
   const std::string right = Worker(socket_path()).Finish();
   ASSERT_TRUE(right.starts_with("120\n")) << right.substr(0, 200);
-  std::mt19937_64 random(Seed());
+  std::mt19937_64 random(test::Seed());
   const auto is_over = [](const auto& worker) { return worker->is_over(); };
   int restarts = 0;
   while (restarts < RestartsMin() && !HasFailure()) {
@@ -384,7 +380,7 @@ TEST_F(StoredRestartTest, FilesAndPrefixesAreChangedOnce) {
     }
     is_done = true;
   });
-  std::mt19937_64 random(Seed());
+  std::mt19937_64 random(test::Seed());
   for (int restarts = 0; !is_done && !HasFailure(); ++restarts) {
     std::this_thread::sleep_for(Pause(&random, 30'000, restarts));
     Restart(End::kKilled);

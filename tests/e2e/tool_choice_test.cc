@@ -16,7 +16,7 @@
 namespace kvd {
 namespace {
 
-constexpr const char* kTools = R"([{"type": "function", "function": {"name": "weather",
+constexpr const char* kOneTool = R"([{"type": "function", "function": {"name": "weather",
     "parameters": {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome", "Lima"]},
     "days": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": ["city", "days"]}}},
     {"type": "function", "function": {"name": "stop", "parameters": {"type": "object",
@@ -33,7 +33,7 @@ class ToolChoiceTest : public test::ServedDaemonTest {
   };
 
   ToolChoiceTest() {
-    auto tools = ParseJson(kTools);
+    auto tools = ParseJson(kOneTool);
     EXPECT_TRUE(tools) << tools.error().message;
     tools_ = std::move(*tools);
   }

@@ -13,25 +13,21 @@
 
 #include "tests/e2e/support/every_verb_fixture.h"
 #include "tests/e2e/support/other_owner.h"
+#include "tests/e2e/support/visibility.h"
 
 namespace kvd {
 namespace {
 
+using test::CodeOf;
 using test::Complaints;
 using test::Expect;
 using test::ModelKind;
-using test::Need;
 using test::Relation;
 using test::Target;
 using test::VerbUse;
 using ::testing::HasSubstr;
 
 constexpr SequenceHandle kNever{77777};
-
-template <class T>
-Code CodeOf(const Result<T>& result) {
-  return result ? Code::kOk : result.error().code;
-}
 
 std::uint16_t FlagsOf(const VerbUse& use, Relation relation) {
   return test::HasForce(use, relation) ? std::uint16_t{wire::kFlagForce} : std::uint16_t{0};
@@ -84,7 +80,8 @@ class VerbPermissionsTest : public test::EveryVerbTest {
       if (!answer) {
         EXPECT_EQ(StateOf(owner, target.sequence), before) << "refused and changed";
       }
-      const bool is_hint_wanted = CodeOf(answer) == Code::kPermission && use.need == Need::kChange;
+      const bool is_hint_wanted =
+          CodeOf(answer) == Code::kPermission && use.need == test::Need::kChange;
       if (is_hint_wanted && relation == Relation::kSibling) {
         EXPECT_THAT(answer.error().message, HasSubstr("force"));
       }

@@ -1,8 +1,9 @@
 // The size of random tests: KVD_TEST_SCALE multiplies their rounds. Sanitizer builds set it below
-// 1, because they are 10 to 50 times slower.
+// 1, because they are 10 to 50 times slower. KVD_TEST_SEED chooses other random numbers.
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 
 namespace kvd::test {
@@ -18,6 +19,12 @@ inline bool IsScaledDown() { return TestScale() < 1.0; }
 // Returns `count` multiplied by the scale, at least `least`.
 inline int Scaled(int count, int least = 1) {
   return std::max(least, static_cast<int>(count * TestScale()));
+}
+
+// Returns the number in KVD_TEST_SEED; 1 if it is not set.
+inline std::uint64_t Seed() {
+  const char* const seed = std::getenv("KVD_TEST_SEED");
+  return seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10);
 }
 
 }  // namespace kvd::test

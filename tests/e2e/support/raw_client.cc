@@ -32,6 +32,13 @@ wire::Hello GoodHello() {
   return hello;
 }
 
+wire::Submission SubmissionOf(wire::Verb verb, std::uint64_t request) {
+  wire::Submission submission{};
+  submission.request = request;
+  submission.verb = static_cast<std::uint16_t>(verb);
+  return submission;
+}
+
 std::optional<RawClient> RawClient::Connect(const std::string& socket_path,
                                             const wire::Hello& hello, wire::Welcome* welcome) {
   RawClient client;

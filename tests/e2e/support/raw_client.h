@@ -25,6 +25,9 @@ UniqueFd ConnectRaw(const std::string& socket_path);
 
 wire::Hello GoodHello();
 
+// A submission of the verb without arguments.
+wire::Submission SubmissionOf(wire::Verb verb, std::uint64_t request);
+
 class RawClient {
  public:
   // Connects, sends `hello` and reads the welcome, which is copied to `*welcome`. nullopt: the

@@ -1,8 +1,8 @@
 // The sequences in each folder tests/data/saved_COMMIT: a saved file for each kind of memory and
 // content, and an entry of the prompt cache if the kind has one.
 //
-// write_saved_forms writes the folder saved_COMMIT with the daemon of COMMIT; upgrade_test loads
-// all folders with the present daemon. write_saved_forms and upgrade_test create the sequences with
+// write_saved_forms writes the folder saved_COMMIT with the daemon of COMMIT; UpgradeTest loads
+// all folders with the present daemon. write_saved_forms and UpgradeTest create the sequences with
 // the code of saved_forms, so that the loaded data can be compared with computed data. The models
 // are in tests/data/models.
 #pragma once

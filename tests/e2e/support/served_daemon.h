@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +15,9 @@
 #include "tools/daemon_process/daemon_process.h"
 
 namespace kvd::test {
+
+// A bound for slow machines, not a requirement.
+inline constexpr auto kPatience = std::chrono::seconds(60);
 
 std::string KvdPath();
 
