@@ -10,7 +10,7 @@
 namespace kvd::http {
 namespace {
 
-Await<void> Serve(AnswerHandler handler, RouteCall call) {
+Await<void> ServeAnswer(AnswerHandler handler, RouteCall call) {
   Reply reply;
   if (call.gateway.backends().empty()) {
     reply = ErrorReply(503, "Loading model");
@@ -33,7 +33,7 @@ void AddAnswerRoutes(Gateway& gateway, Router& router,
                 .handler = [&gateway, handler](const Request& request,
                                                const std::vector<std::string>& parts,
                                                Responder& responder) {
-                  return Serve(handler, RouteCall{gateway, request, parts, responder});
+                  return ServeAnswer(handler, RouteCall{gateway, request, parts, responder});
                 }});
   }
 }

@@ -166,7 +166,7 @@ Status AddMessage(const Value& message, const std::string& path, std::vector<Val
   return {};
 }
 
-Result<Value> ToolsOf(const Value& tools) {
+Result<Value> AnthropicToolsOf(const Value& tools) {
   std::vector<Value> converted;
   for (std::size_t i = 0; i < tools.items().size(); ++i) {
     const std::string path = Concat("tools[", i, "]");
@@ -187,7 +187,7 @@ Result<Value> ToolsOf(const Value& tools) {
   return Value::List(std::move(converted));
 }
 
-Status SetToolChoice(const Value& choice, Dict& chat) {
+Status SetAnthropicToolChoice(const Value& choice, Dict& chat) {
   const Fields fields(choice, "tool_choice.");
   KVD_TRY(const std::string type, fields.String("type"));
   if (type == "auto" || type == "none") {
@@ -224,11 +224,11 @@ Result<Value> OpenAiFormOfMessages(const Value& body) {
   chat.Set("messages", Value::List(std::move(messages)));
   KVD_TRY(const Value* const tools, fields.List("tools"));
   if (tools != nullptr && !tools->items().empty()) {
-    KVD_TRY(Value converted, ToolsOf(*tools));
+    KVD_TRY(Value converted, AnthropicToolsOf(*tools));
     chat.Set("tools", std::move(converted));
   }
   KVD_TRY(const Value* const choice, fields.Object("tool_choice"));
-  if (choice != nullptr) KVD_CHECK_OK(SetToolChoice(*choice, chat));
+  if (choice != nullptr) KVD_CHECK_OK(SetAnthropicToolChoice(*choice, chat));
   if (const Value* const stops = fields.Find("stop_sequences"); stops != nullptr) {
     if (!stops->is_list()) return fields.Wrong("stop_sequences", "a list of texts", *stops);
     chat.Set("stop", *stops);

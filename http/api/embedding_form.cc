@@ -13,7 +13,7 @@
 namespace kvd::http {
 namespace {
 
-void AppendNumber(auto number, std::string& text) {
+void AppendAsText(auto number, std::string& text) {
   char digits[32];
   text.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
 }
@@ -22,7 +22,7 @@ void AppendRow(std::span<const float> row, std::string& text) {
   text += '[';
   for (std::size_t i = 0; i < row.size(); ++i) {
     if (i != 0) text += ',';
-    AppendNumber(row[i], text);
+    AppendAsText(row[i], text);
   }
   text += ']';
 }
@@ -65,7 +65,7 @@ std::string EmbeddingsBody(std::span<const TextEmbedding> embeddings, const Embe
   for (std::size_t i = 0; i < embeddings.size(); ++i) {
     const TextEmbedding& embedding = embeddings[i];
     text += i == 0 ? R"({"index":)" : R"(,{"index":)";
-    AppendNumber(i, text);
+    AppendAsText(i, text);
     text += R"(,"embedding":)";
     if (style.is_openai) {
       AppendOpenai(embedding, style.format, text);

@@ -11,7 +11,7 @@
 namespace kvd::http {
 namespace {
 
-Value TextsValue(const std::vector<std::string>& texts) {
+Value TextList(const std::vector<std::string>& texts) {
   std::vector<Value> values;
   for (const std::string& text : texts) values.push_back(TextValue(text));
   return Value::List(std::move(values));
@@ -55,7 +55,7 @@ Value TriggersValue(const std::vector<GrammarStart>& triggers) {
 
 Value BreakersValue(const AnswerRequest& request) {
   static const std::vector<std::string> kDefaults = {"\n", ":", "\"", "*"};
-  return TextsValue(request.breakers ? *request.breakers : kDefaults);
+  return TextList(request.breakers ? *request.breakers : kDefaults);
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ Value GenerationSettings(const Model& model, const AnswerRequest& request, const
       .Set("mirostat_eta", FloatValue(s.mirostat_eta))
       .Set("adaptive_target", FloatValue(s.adaptive_target))
       .Set("adaptive_decay", FloatValue(s.adaptive_decay));
-  if (all) o.Set("stop", TextsValue(request.stops));
+  if (all) o.Set("stop", TextList(request.stops));
   o.Set("max_tokens", Value::Int(request.predict_max))
       .Set("n_predict", Value::Int(request.predict_max))
       .Set("n_keep", Value::Int(request.keep))

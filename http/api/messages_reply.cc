@@ -9,7 +9,7 @@
 namespace kvd::http {
 namespace {
 
-Value UsageOf(const AnswerEnd& end) {
+Value AnthropicUsageOf(const AnswerEnd& end) {
   const std::uint32_t cached = std::min(end.cached_tokens, end.prompt_tokens);
   return ObjectOf({{"cache_read_input_tokens", CountValue(cached)},
                    {"input_tokens", CountValue(end.prompt_tokens - cached)},
@@ -61,7 +61,7 @@ Value MessageOf(const ChatAnswer& answer, const std::string& id, const std::stri
                    {"model", TextValue(model)},
                    {"stop_reason", TextValue(StopReasonOf(answer))},
                    {"stop_sequence", StopSequenceOf(answer.end())},
-                   {"usage", UsageOf(answer.end())},
+                   {"usage", AnthropicUsageOf(answer.end())},
                    {"cache", CacheOf(answer.end().cache)}});
 }
 
@@ -75,7 +75,7 @@ std::string MessageEvents::Begin(const AnswerEnd& end) const {
                                   {"model", TextValue(model_)},
                                   {"stop_reason", Value::None()},
                                   {"stop_sequence", Value::None()},
-                                  {"usage", UsageOf(begun)}});
+                                  {"usage", AnthropicUsageOf(begun)}});
   return EventText("message_start",
                    ObjectOf({{"type", TextValue("message_start")}, {"message", message}}));
 }
@@ -149,7 +149,7 @@ std::string MessageEvents::Finish(const ChatAnswer& answer) {
                                 {"stop_sequence", StopSequenceOf(answer.end())}});
   text += EventText("message_delta", ObjectOf({{"type", TextValue("message_delta")},
                                                {"delta", delta},
-                                               {"usage", UsageOf(answer.end())},
+                                               {"usage", AnthropicUsageOf(answer.end())},
                                                {"cache", CacheOf(answer.end().cache)}}));
   return text + EventText("message_stop", ObjectOf({{"type", TextValue("message_stop")}}));
 }

@@ -111,7 +111,7 @@ Await<void> Whole(const ChatPlan& plan, Tenant& tenant, const Request& request,
   co_await responder.Send(std::move(reply));
 }
 
-Await<void> Messages(Gateway& gateway, const Request& request, Responder& responder) {
+Await<void> AnswerMessages(Gateway& gateway, const Request& request, Responder& responder) {
   auto question = co_await Read(gateway, request);
   if (!question) {
     Reply reply = AnthropicReply(ReplyOf(question.error()));
@@ -142,7 +142,7 @@ Await<void> Messages(Gateway& gateway, const Request& request, Responder& respon
   co_await Whole(*plan, tenant, request, responder);
 }
 
-Await<void> CountTokens(Gateway& gateway, const Request& request, Responder& responder) {
+Await<void> CountMessagesTokens(Gateway& gateway, const Request& request, Responder& responder) {
   auto question = co_await Read(gateway, request);
   Reply reply;
   if (!question) {
@@ -158,8 +158,8 @@ Await<void> CountTokens(Gateway& gateway, const Request& request, Responder& res
   co_await responder.Send(std::move(reply));
 }
 
-void Add(Gateway& gateway, Router& router, const char* path,
-         Await<void> (*handle)(Gateway&, const Request&, Responder&)) {
+void AddMessagesRoute(Gateway& gateway, Router& router, const char* path,
+                      Await<void> (*handle)(Gateway&, const Request&, Responder&)) {
   router.Add({.method = "POST",
               .pattern = path,
               .access = RouteAccess::kKey,
@@ -172,8 +172,8 @@ void Add(Gateway& gateway, Router& router, const char* path,
 }  // namespace
 
 void AddMessagesRoutes(Gateway& gateway, Router& router) {
-  Add(gateway, router, "/v1/messages", Messages);
-  Add(gateway, router, "/v1/messages/count_tokens", CountTokens);
+  AddMessagesRoute(gateway, router, "/v1/messages", AnswerMessages);
+  AddMessagesRoute(gateway, router, "/v1/messages/count_tokens", CountMessagesTokens);
 }
 
 }  // namespace kvd::http

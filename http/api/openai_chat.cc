@@ -48,7 +48,7 @@ Await<Result<ForkedChats>> Plan(RouteCall call, Tenant& tenant, const Value& bod
   co_return chat;
 }
 
-Await<Status> Complete(RouteCall call) {
+Await<Status> CompleteChat(RouteCall call) {
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
   KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
   KVD_CO_TRY(const ForkedChats chats, co_await Plan(call, *tenant, body));
@@ -72,7 +72,7 @@ Await<Status> Complete(RouteCall call) {
   co_return Status();
 }
 
-Await<Status> CountTokens(RouteCall call) {
+Await<Status> CountChatTokens(RouteCall call) {
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
   KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
   KVD_CO_TRY(ChatCall chat, co_await ReadChatCall(*tenant, body, call.request));
@@ -90,10 +90,10 @@ Await<Status> CountTokens(RouteCall call) {
 }  // namespace
 
 void AddOpenAiChatRoutes(Gateway& gateway, Router& router) {
-  AddAnswerRoutes(gateway, router, {"/chat/completions", "/v1/chat/completions"}, Complete);
+  AddAnswerRoutes(gateway, router, {"/chat/completions", "/v1/chat/completions"}, CompleteChat);
   AddAnswerRoutes(gateway, router,
                   {"/chat/completions/input_tokens", "/v1/chat/completions/input_tokens"},
-                  CountTokens);
+                  CountChatTokens);
 }
 
 }  // namespace kvd::http

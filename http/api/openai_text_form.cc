@@ -12,29 +12,29 @@ namespace {
 
 constexpr char kObject[] = "text_completion";
 
-const Value& MemberOf(const Value& object, std::string_view name) {
+const Value& PresentMember(const Value& object, std::string_view name) {
   static const Value kMissing = Value::None();
   const Value* const member = object.dict().Find(name);
   return member == nullptr ? kMissing : *member;
 }
 
 // `offset`: the code points of the text in front of the tokens, which is moved behind them.
-Value LogprobsOf(const std::vector<Value>& probs, std::int64_t& offset) {
+Value TextLogprobsOf(const std::vector<Value>& probs, std::int64_t& offset) {
   std::vector<Value> tokens;
   std::vector<Value> numbers;
   std::vector<Value> tops;
   std::vector<Value> offsets;
   for (const Value& prob : probs) {
-    const Value& token = MemberOf(prob, "token");
+    const Value& token = PresentMember(prob, "token");
     tokens.push_back(token);
-    numbers.push_back(MemberOf(prob, "logprob"));
+    numbers.push_back(PresentMember(prob, "logprob"));
     offsets.push_back(Value::Int(offset));
     offset += static_cast<std::int64_t>(token.text().code_points);
     Dict top;
-    const Value& choices = MemberOf(prob, "top_logprobs");
+    const Value& choices = PresentMember(prob, "top_logprobs");
     if (choices.is_list()) {
       for (const Value& choice : choices.items()) {
-        top.Set(MemberOf(choice, "token"), MemberOf(choice, "logprob"));
+        top.Set(PresentMember(choice, "token"), PresentMember(choice, "logprob"));
       }
     }
     tops.push_back(Value::Of(std::move(top)));
@@ -68,7 +68,7 @@ Value OpenAiTextForm::ChoiceOf(std::size_t index, const char* finish_reason) {
   Choice& own = choices_[index];
   Object choice;
   choice.Set("text", std::exchange(own.text, {})).Set("index", CountValue(index));
-  choice.Set("logprobs", own.probs.empty() ? Value::None() : LogprobsOf(own.probs, own.offset));
+  choice.Set("logprobs", own.probs.empty() ? Value::None() : TextLogprobsOf(own.probs, own.offset));
   own.probs.clear();
   choice.Set("finish_reason", finish_reason == nullptr ? Value::None() : TextValue(finish_reason));
   return choice.Take();

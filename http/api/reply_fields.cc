@@ -5,7 +5,7 @@
 namespace kvd::http {
 namespace {
 
-constexpr std::int64_t kIntMax = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kFieldMax = std::numeric_limits<std::int32_t>::max();
 
 // "stream_options" is read if it is an object, as llama-server does.
 Result<bool> IncludesUsage(const Fields& fields) {
@@ -33,11 +33,11 @@ Result<ReplyFields> ReadReplyFields(const Fields& fields, const Settings& settin
   KVD_TRY(reply.has_progress, fields.Bool("return_progress", false));
   KVD_TRY(reply.has_sampled_probs, fields.Bool("post_sampling_probs", false));
   KVD_TRY(reply.is_verbose, fields.Bool("verbose", settings.is_verbose));
-  KVD_TRY(const std::int64_t indent, fields.Int("n_indent", 0, 0, kIntMax));
+  KVD_TRY(const std::int64_t indent, fields.Int("n_indent", 0, 0, kFieldMax));
   reply.indent = static_cast<std::uint32_t>(indent);
   KVD_TRY(reply.paths, fields.Strings("response_fields"));
   KVD_TRY(const std::int64_t ping,
-          fields.Int("sse_ping_interval", settings.ping_interval.count(), -1, kIntMax));
+          fields.Int("sse_ping_interval", settings.ping_interval.count(), -1, kFieldMax));
   reply.ping_time = std::chrono::seconds(ping > 0 ? ping : 0);
   return reply;
 }

@@ -17,7 +17,8 @@
 namespace kvd::http {
 namespace {
 
-constexpr char kUnserved[] = "This server does not support reranking. Start it with `--reranking`";
+constexpr char kRankingUnserved[] =
+    "This server does not support reranking. Start it with `--reranking`";
 
 struct RankRequest {
   std::string query;
@@ -50,7 +51,7 @@ Result<std::vector<std::string>> DocumentsOf(const Value& list, std::string_view
   return Fail(Code::kInvalidArgument, "\"", name, "\" must be a non-empty string array");
 }
 
-Result<RankRequest> ReadRequest(const Value& body, const Model& model) {
+Result<RankRequest> ReadRankRequest(const Value& body, const Model& model) {
   const Fields fields(body);
   RankRequest request;
   request.is_tei = fields.Has("texts");
@@ -126,10 +127,11 @@ Await<Result<Reply>> Rerank(RouteCall call) {
   const Settings& settings = call.gateway.settings();
   const bool is_reranker =
       settings.is_reranker || (settings.is_embedder && settings.pooling == "rank");
-  if (!is_reranker && settings.daemons.empty()) co_return Fail(Code::kUnsupported, kUnserved);
+  if (!is_reranker && settings.daemons.empty())
+    co_return Fail(Code::kUnsupported, kRankingUnserved);
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
   KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
-  KVD_CO_TRY(const RankRequest request, ReadRequest(body, tenant->model()));
+  KVD_CO_TRY(const RankRequest request, ReadRankRequest(body, tenant->model()));
   KVD_CO_TRY(const Ranking ranking, co_await Rank(call, *tenant, request));
   Value results = ResultsOf(request, ranking);
   Reply reply;

@@ -14,7 +14,7 @@ namespace {
 
 // A daemon that is started again reads its model first.
 constexpr std::chrono::milliseconds kReconnectTime{60'000};
-constexpr std::chrono::milliseconds kConnectTime{5'000};
+constexpr std::chrono::milliseconds kSessionConnectTime{5'000};
 constexpr std::string_view kNoTenant = "-";
 
 }  // namespace
@@ -55,7 +55,7 @@ Result<std::shared_ptr<DaemonSession>> SessionStore::Open(const std::string& dae
                          .cache_salt = tenant.cache_salt,
                          .tenant = tenant.id,
                          .outlive_seconds = tenant.outlive_seconds,
-                         .connect_timeout = kConnectTime,
+                         .connect_timeout = kSessionConnectTime,
                          .reconnect_timeout = kReconnectTime};
   const Key key{daemon, tenant.name};
   const auto stored = tokens_.find(key);

@@ -41,7 +41,7 @@ Status TakeReasoningFormat(Settings& settings, const FlagValue& value) {
 }
 static_assert(static_cast<int>(ReasoningFormat::kDeepseekLegacy) == 3);
 
-constexpr std::array kFlags = {
+constexpr std::array kChatFlags = {
     Flag{.names = "--chat-template",
          .argument = "TEMPLATE",
          .environment = "LLAMA_ARG_CHAT_TEMPLATE",
@@ -142,6 +142,6 @@ constexpr std::array kFlags = {
 
 }  // namespace
 
-std::span<const Flag> ChatFlags() { return kFlags; }
+std::span<const Flag> ChatFlags() { return kChatFlags; }
 
 }  // namespace kvd::http

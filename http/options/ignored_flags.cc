@@ -7,7 +7,7 @@
 namespace kvd::http {
 namespace {
 
-constexpr std::array kFlags = {
+constexpr std::array kIgnoredFlags = {
     Flag{.names = "-tb --threads-batch",
          .argument = "N",
          .ignored = "prompts are computed with the threads of --threads"},
@@ -215,6 +215,6 @@ constexpr std::array kFlags = {
 
 }  // namespace
 
-std::span<const Flag> IgnoredFlags() { return kFlags; }
+std::span<const Flag> IgnoredFlags() { return kIgnoredFlags; }
 
 }  // namespace kvd::http

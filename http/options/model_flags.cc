@@ -34,7 +34,7 @@ Status TakeCellType(std::string& type, const FlagValue& value) {
   return {};
 }
 
-constexpr std::array kFlags = {
+constexpr std::array kModelFlags = {
     Flag{.names = "-m --model",
          .argument = "FNAME",
          .environment = "LLAMA_ARG_MODEL",
@@ -183,6 +183,6 @@ constexpr std::array kFlags = {
 
 }  // namespace
 
-std::span<const Flag> ModelFlags() { return kFlags; }
+std::span<const Flag> ModelFlags() { return kModelFlags; }
 
 }  // namespace kvd::http

@@ -6,7 +6,7 @@
 namespace kvd::http {
 namespace {
 
-constexpr std::array kFlags = {
+constexpr std::array kRefusedFlags = {
     Flag{.names = "-cl --cache-list", .refused = "listing the cache"},
     Flag{.names = "--completion-bash", .refused = "completions for a shell"},
     Flag{.names = "-lcs --lookup-cache-static",
@@ -266,6 +266,6 @@ constexpr std::array kFlags = {
 
 }  // namespace
 
-std::span<const Flag> RefusedFlags() { return kFlags; }
+std::span<const Flag> RefusedFlags() { return kRefusedFlags; }
 
 }  // namespace kvd::http

@@ -95,7 +95,7 @@ Status TakeSchemaText(Settings& settings, const FlagValue& value, std::string_vi
   return {};
 }
 
-constexpr std::array kFlags = {
+constexpr std::array kSamplingFlags = {
     Flag{.names = "-n --predict --n-predict",
          .argument = "N",
          .environment = "LLAMA_ARG_N_PREDICT",
@@ -293,6 +293,6 @@ constexpr std::array kFlags = {
 
 }  // namespace
 
-std::span<const Flag> SamplingFlags() { return kFlags; }
+std::span<const Flag> SamplingFlags() { return kSamplingFlags; }
 
 }  // namespace kvd::http

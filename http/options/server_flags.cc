@@ -50,7 +50,7 @@ Status TakeSeconds(std::chrono::seconds& seconds, const FlagValue& value, std::i
   return {};
 }
 
-constexpr std::array kFlags = {
+constexpr std::array kServerFlags = {
     Flag{.names = "--host",
          .argument = "HOST",
          .environment = "LLAMA_ARG_HOST",
@@ -232,6 +232,6 @@ constexpr std::array kFlags = {
 
 }  // namespace
 
-std::span<const Flag> ServerFlags() { return kFlags; }
+std::span<const Flag> ServerFlags() { return kServerFlags; }
 
 }  // namespace kvd::http

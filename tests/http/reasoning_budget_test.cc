@@ -16,7 +16,7 @@ ReasoningLimit LimitOf(std::uint32_t token_count, bool starts_in_reasoning) {
           .starts_in_reasoning = starts_in_reasoning};
 }
 
-void Take(ReasoningBudget& budget, std::vector<TokenId> tokens, std::string_view text = "x") {
+void TakeAll(ReasoningBudget& budget, std::vector<TokenId> tokens, std::string_view text = "x") {
   budget.Take(tokens, text);
 }
 
@@ -25,9 +25,9 @@ TEST(ReasoningBudgetTest, WithoutALimitItIsOver) { EXPECT_TRUE(ReasoningBudget()
 TEST(ReasoningBudgetTest, ReasoningOfThePromptIsEndedAfterTheBudget) {
   ReasoningBudget budget(LimitOf(3, true));
   EXPECT_EQ(budget.room(), 3u);
-  Take(budget, {4, 5});
+  TakeAll(budget, {4, 5});
   EXPECT_EQ(budget.room(), 1u);
-  Take(budget, {6});
+  TakeAll(budget, {6});
   EXPECT_TRUE(budget.EndPortion());
   EXPECT_TRUE(budget.is_over());
   EXPECT_EQ(budget.forced(), (std::vector<TokenId>{7, 8, 9}));
@@ -35,50 +35,50 @@ TEST(ReasoningBudgetTest, ReasoningOfThePromptIsEndedAfterTheBudget) {
 
 TEST(ReasoningBudgetTest, ReasoningThatEndsByItselfIsNotEnded) {
   ReasoningBudget budget(LimitOf(4, true));
-  Take(budget, {4, 8, 8});
+  TakeAll(budget, {4, 8, 8});
   EXPECT_FALSE(budget.is_over());
-  Take(budget, {9});
+  TakeAll(budget, {9});
   EXPECT_TRUE(budget.is_over());
 }
 
 TEST(ReasoningBudgetTest, TheCountBeginsBehindTheTag) {
   ReasoningBudget budget(LimitOf(3, false));
   EXPECT_EQ(budget.room(), 5u);
-  Take(budget, {4, 1, 2, 5}, "");
+  TakeAll(budget, {4, 1, 2, 5}, "");
   EXPECT_EQ(budget.room(), 2u);
   EXPECT_FALSE(budget.EndPortion());
-  Take(budget, {5, 5});
+  TakeAll(budget, {5, 5});
   EXPECT_TRUE(budget.EndPortion());
 }
 
 TEST(ReasoningBudgetTest, ATagThatAPortionCutsIsFound) {
   ReasoningBudget budget(LimitOf(0, false));
-  Take(budget, {4, 1}, "\n");
+  TakeAll(budget, {4, 1}, "\n");
   EXPECT_FALSE(budget.EndPortion());
   EXPECT_EQ(budget.room(), 1u);
-  Take(budget, {2}, "");
+  TakeAll(budget, {2}, "");
   EXPECT_EQ(budget.room(), 0u);
   EXPECT_TRUE(budget.EndPortion());
 }
 
 TEST(ReasoningBudgetTest, TagsOfOtherTokensAreFoundAsText) {
   ReasoningBudget budget(LimitOf(3, false));
-  Take(budget, {4, 4, 4}, "\n<th");
-  Take(budget, {4, 4}, "in");
+  TakeAll(budget, {4, 4, 4}, "\n<th");
+  TakeAll(budget, {4, 4}, "in");
   EXPECT_EQ(budget.room(), 0u);
   EXPECT_FALSE(budget.EndPortion());
   EXPECT_EQ(budget.room(), 4u);
-  Take(budget, {4}, "k>");
+  TakeAll(budget, {4}, "k>");
   EXPECT_EQ(budget.room(), 3u);
-  Take(budget, {4}, "so </thi");
+  TakeAll(budget, {4}, "so </thi");
   EXPECT_FALSE(budget.is_over());
-  Take(budget, {4}, "nk>");
+  TakeAll(budget, {4}, "nk>");
   EXPECT_TRUE(budget.is_over());
 }
 
 TEST(ReasoningBudgetTest, AnAnswerWithoutReasoningIsNotDividedFurther) {
   ReasoningBudget budget(LimitOf(1, false));
-  Take(budget, {4, 5, 6}, " The drum");
+  TakeAll(budget, {4, 5, 6}, " The drum");
   EXPECT_FALSE(budget.EndPortion());
   EXPECT_TRUE(budget.is_over());
 }

@@ -36,7 +36,7 @@ Status CheckRequiredText(const Dict& object, std::string_view key, const std::st
   return {};
 }
 
-Status CheckPart(const Value& part, const std::string& path) {
+Status CheckContentPart(const Value& part, const std::string& path) {
   if (!part.is_dict()) return Bad(path, "must be an object");
   KVD_CHECK_OK(CheckRequiredText(part.dict(), "type", path));
   const std::string_view type = part.dict().Find("type")->view();
@@ -55,7 +55,7 @@ Status CheckContent(const Dict& message, const std::string& path) {
   const std::string field = path + ".content";
   if (!content->is_list()) return Bad(field, "must be a string, a list of parts, or null");
   for (std::size_t i = 0; i < content->items().size(); ++i) {
-    KVD_CHECK_OK(CheckPart(content->items()[i], At(field, i)));
+    KVD_CHECK_OK(CheckContentPart(content->items()[i], At(field, i)));
   }
   return {};
 }

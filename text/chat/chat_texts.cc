@@ -3,8 +3,8 @@
 namespace kvd {
 namespace {
 
-const std::string* Find(const std::vector<std::pair<std::string, std::string>>& texts,
-                        std::string_view name) {
+const std::string* FindByName(const std::vector<std::pair<std::string, std::string>>& texts,
+                              std::string_view name) {
   for (const auto& [key, text] : texts) {
     if (key == name) return &text;
   }
@@ -14,9 +14,11 @@ const std::string* Find(const std::vector<std::pair<std::string, std::string>>& 
 }  // namespace
 
 const std::string* ChatTexts::FindTemplate(std::string_view name) const {
-  return Find(templates, name);
+  return FindByName(templates, name);
 }
 
-const std::string* ChatTexts::FindToken(std::string_view name) const { return Find(tokens, name); }
+const std::string* ChatTexts::FindToken(std::string_view name) const {
+  return FindByName(tokens, name);
+}
 
 }  // namespace kvd

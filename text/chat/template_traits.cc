@@ -25,10 +25,10 @@ Value MakeObject(std::initializer_list<std::pair<std::string_view, Value>> field
   return Value::Of(std::move(object));
 }
 
-Value TextOf(std::string_view text) { return Value::String(std::string(text)); }
+Value TextValue(std::string_view text) { return Value::String(std::string(text)); }
 
-Value Parts(const Value& text) {
-  return Value::List({MakeObject({{"type", TextOf("text")}, {"text", text}})});
+Value TextParts(const Value& text) {
+  return Value::List({MakeObject({{"type", TextValue("text")}, {"text", text}})});
 }
 
 class Probe {
@@ -48,27 +48,27 @@ class Probe {
   }
 
   std::string WithContent(const Value& content) const {
-    return Render({MakeObject({{"role", TextOf("user")}, {"content", content}})});
+    return Render({MakeObject({{"role", TextValue("user")}, {"content", content}})});
   }
 
   std::string WithArguments(const Value& arguments) const {
-    const Value function = MakeObject({{"name", TextOf("probe")}, {"arguments", arguments}});
+    const Value function = MakeObject({{"name", TextValue("probe")}, {"arguments", arguments}});
     const Value call = MakeObject(
-        {{"id", TextOf("call00001")}, {"type", TextOf("function")}, {"function", function}});
+        {{"id", TextValue("call00001")}, {"type", TextValue("function")}, {"function", function}});
     const Value parameters =
-        MakeObject({{"type", TextOf("object")}, {"properties", Value::Of(Dict())}});
-    const Value tool = MakeObject({{"type", TextOf("function")},
-                                   {"function", MakeObject({{"name", TextOf("probe")},
-                                                            {"description", TextOf("A probe.")},
+        MakeObject({{"type", TextValue("object")}, {"properties", Value::Of(Dict())}});
+    const Value tool = MakeObject({{"type", TextValue("function")},
+                                   {"function", MakeObject({{"name", TextValue("probe")},
+                                                            {"description", TextValue("A probe.")},
                                                             {"parameters", parameters}})}});
-    return Render({MakeObject({{"role", TextOf("user")}, {"content", TextOf("Probe.")}}),
-                   MakeObject({{"role", TextOf("assistant")},
-                               {"content", TextOf("")},
+    return Render({MakeObject({{"role", TextValue("user")}, {"content", TextValue("Probe.")}}),
+                   MakeObject({{"role", TextValue("assistant")},
+                               {"content", TextValue("")},
                                {"tool_calls", Value::List({call})}}),
-                   MakeObject({{"role", TextOf("tool")},
-                               {"tool_call_id", TextOf("call00001")},
-                               {"name", TextOf("probe")},
-                               {"content", TextOf("Probed.")}})},
+                   MakeObject({{"role", TextValue("tool")},
+                               {"tool_call_id", TextValue("call00001")},
+                               {"name", TextValue("probe")},
+                               {"content", TextValue("Probed.")}})},
                   Value::List({tool}));
   }
 
@@ -80,7 +80,7 @@ class Probe {
   const Value& variables_;
 };
 
-bool IsWordByte(char c) {
+bool IsIdentifierByte(char c) {
   return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
@@ -88,7 +88,8 @@ bool IsWordByte(char c) {
 bool Names(std::string_view text, std::string_view name) {
   for (std::size_t at = text.find(name); at != text.npos; at = text.find(name, at + 1)) {
     const std::size_t end = at + name.size();
-    if ((at == 0 || !IsWordByte(text[at - 1])) && (end == text.size() || !IsWordByte(text[end]))) {
+    if ((at == 0 || !IsIdentifierByte(text[at - 1])) &&
+        (end == text.size() || !IsIdentifierByte(text[end]))) {
       return true;
     }
   }
@@ -102,7 +103,7 @@ bool NamesField(std::string_view text, std::string_view name) {
     const std::string field = before + std::string(name);
     for (std::size_t at = text.find(field); at != text.npos; at = text.find(field, at + 1)) {
       const std::size_t end = at + field.size();
-      if (end == text.size() || !IsWordByte(text[end])) return true;
+      if (end == text.size() || !IsIdentifierByte(text[end])) return true;
     }
   }
   return false;
@@ -145,7 +146,7 @@ Result<Value> AdaptedCalls(const Value& calls, const TemplateTraits& traits,
 
 Value AdaptedContent(const Value& content, const TemplateTraits& traits) {
   if (content.is_string() && !traits.reads_text_content && traits.reads_content_parts) {
-    return Parts(content);
+    return TextParts(content);
   }
   if (!content.is_list() || traits.reads_content_parts) return content;
   std::string joined;
@@ -178,15 +179,15 @@ TemplateTraits FindTraits(const jinja::Template& program, std::string_view progr
                           const Value& variables) {
   const Probe probe(program, variables);
   TemplateTraits traits;
-  const std::string text_content = probe.WithContent(TextOf(kWord));
-  const std::string parts_content = probe.WithContent(Parts(TextOf(kWord)));
+  const std::string text_content = probe.WithContent(TextValue(kWord));
+  const std::string parts_content = probe.WithContent(TextParts(TextValue(kWord)));
   traits.reads_content_parts =
       Has(parts_content, kWord) && !Has(parts_content, "'type'") && !Has(parts_content, "\"type\"");
   traits.reads_text_content = Has(text_content, kWord) || !traits.reads_content_parts;
 
   const std::string json = Concat("{\"", kKey, "\": \"", kWord, "\"}");
-  const std::string object_arguments = probe.WithArguments(MakeObject({{kKey, TextOf(kWord)}}));
-  const std::string text_arguments = probe.WithArguments(TextOf(json));
+  const std::string object_arguments = probe.WithArguments(MakeObject({{kKey, TextValue(kWord)}}));
+  const std::string text_arguments = probe.WithArguments(TextValue(json));
   traits.reads_object_arguments = Has(object_arguments, kKey) && Has(object_arguments, kWord) &&
                                   !Has(object_arguments, Concat("'", kKey, "'"));
   // A template that writes objects in a notation of its own passes a text on as it is.

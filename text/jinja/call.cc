@@ -22,15 +22,15 @@ Value TakeNamed(Arguments* arguments, std::string_view name) {
 }
 
 // One parameter of a row's list.
-struct Parameter {
+struct DeclaredParameter {
   std::string_view name;
   bool is_optional = false;
 };
 
 // Removes the first parameter from `parameters` and returns it.
-Parameter NextParameter(std::string_view* parameters) {
+DeclaredParameter NextParameter(std::string_view* parameters) {
   const std::size_t end = std::min(parameters->find(' '), parameters->size());
-  Parameter parameter{.name = parameters->substr(0, end)};
+  DeclaredParameter parameter{.name = parameters->substr(0, end)};
   parameters->remove_prefix(std::min(end + 1, parameters->size()));
   if (parameter.name.ends_with('?')) {
     parameter.is_optional = true;
@@ -49,7 +49,7 @@ Status BindArguments(const BuiltinRow& row, Invocation* invocation) {
   Arguments rest = invocation->arguments;
   std::size_t index = 0;
   for (; !parameters.empty(); ++index) {
-    const Parameter parameter = NextParameter(&parameters);
+    const DeclaredParameter parameter = NextParameter(&parameters);
     if (index < rest.positional.size()) {
       invocation->bound[index] = rest.positional[index];
       continue;

@@ -7,7 +7,7 @@
 namespace kvd::jinja {
 namespace {
 
-Value Hint(const char* text) {
+Value MissingItem(const char* text) {
   return Value::Undefined({.kind = UndefinedReason::Kind::kHint, .text = text, .object = {}});
 }
 
@@ -100,9 +100,9 @@ Result<Value> LoopObject::AttributeNamed(Interpreter& interpreter, std::string_v
   }
   if (name == "nextitem") {
     KVD_TRY(const Value next, Peek());
-    return next.is_missing() ? Hint("there is no next item") : next;
+    return next.is_missing() ? MissingItem("there is no next item") : next;
   }
-  if (name == "previtem") return index_ == 0 ? Hint("there is no previous item") : before_;
+  if (name == "previtem") return index_ == 0 ? MissingItem("there is no previous item") : before_;
   if (name == "length" || name == "revindex" || name == "revindex0") {
     KVD_TRY(const std::int64_t count, CountItems());
     if (name == "length") return Value::Int(count);

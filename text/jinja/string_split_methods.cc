@@ -11,14 +11,14 @@
 namespace kvd::jinja {
 namespace {
 
-using Parts = std::vector<std::string_view>;
+using SplitParts = std::vector<std::string_view>;
 
 bool IsLineEnd(std::uint32_t c) {
   return (c >= 0x0a && c <= 0x0d) || (c >= 0x1c && c <= 0x1e) || c == 0x85 || c == 0x2028 ||
          c == 0x2029;
 }
 
-bool IsSpace(std::string_view character) {
+bool IsSplittingSpace(std::string_view character) {
   return IsIn(CharacterClass::kSpace, CharacterOf(character));
 }
 
@@ -27,7 +27,7 @@ std::size_t WordBytes(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
     const std::size_t bytes = CharacterBytes(text.substr(at));
-    if (IsSpace(text.substr(at, bytes))) break;
+    if (IsSplittingSpace(text.substr(at, bytes))) break;
     at += bytes;
   }
   return at;
@@ -39,14 +39,14 @@ std::size_t LastWordOffset(std::string_view text) {
   while (begin > 0) {
     std::size_t before = begin - 1;
     while (before > 0 && (static_cast<unsigned char>(text[before]) & 0xc0) == 0x80) --before;
-    if (IsSpace(text.substr(before, begin - before))) break;
+    if (IsSplittingSpace(text.substr(before, begin - before))) break;
     begin = before;
   }
   return begin;
 }
 
-Parts SplitWords(std::string_view text, std::int64_t count_max) {
-  Parts parts;
+SplitParts SplitWords(std::string_view text, std::int64_t count_max) {
+  SplitParts parts;
   text = TrimLeft(text);
   while (!text.empty()) {
     if (count_max >= 0 && static_cast<std::int64_t>(parts.size()) == count_max) {
@@ -60,8 +60,8 @@ Parts SplitWords(std::string_view text, std::int64_t count_max) {
   return parts;
 }
 
-Parts SplitLastWords(std::string_view text, std::int64_t count_max) {
-  Parts parts;
+SplitParts SplitLastWords(std::string_view text, std::int64_t count_max) {
+  SplitParts parts;
   text = TrimRight(text);
   while (!text.empty()) {
     if (count_max >= 0 && static_cast<std::int64_t>(parts.size()) == count_max) {
@@ -76,9 +76,9 @@ Parts SplitLastWords(std::string_view text, std::int64_t count_max) {
   return parts;
 }
 
-Parts SplitAt(std::string_view text, std::string_view separator, std::int64_t count_max,
-              bool is_last) {
-  Parts parts;
+SplitParts SplitAt(std::string_view text, std::string_view separator, std::int64_t count_max,
+                   bool is_last) {
+  SplitParts parts;
   while (count_max < 0 || static_cast<std::int64_t>(parts.size()) < count_max) {
     const std::size_t found = is_last ? text.rfind(separator) : text.find(separator);
     if (found == std::string_view::npos) break;
@@ -110,7 +110,7 @@ Result<Value> Partition(Invocation& call, bool is_last) {
   const std::string_view text = call.subject.view();
   KVD_CHECK_OK(call.interpreter.budget().Step(1 + text.size() / 64));
   const std::size_t found = is_last ? text.rfind(separator) : text.find(separator);
-  Parts parts;
+  SplitParts parts;
   if (found != std::string_view::npos) {
     parts = {text.substr(0, found), separator, text.substr(found + separator.size())};
   } else if (is_last) {
@@ -129,7 +129,7 @@ Result<Value> Partition(Invocation& call, bool is_last) {
 }  // namespace
 
 std::vector<std::string_view> SplitLines(std::string_view text, bool keeps_ends) {
-  Parts lines;
+  SplitParts lines;
   std::size_t begin = 0, at = 0;
   while (at < text.size()) {
     const std::size_t bytes = CharacterBytes(text.substr(at));

@@ -22,7 +22,7 @@ constexpr std::int64_t kStepMax = 1'000'000'000'000'000;
 constexpr std::int64_t kExactMax = std::int64_t{1} << 53;
 
 // The bounds of a range as decimal numbers, both included.
-struct Range {
+struct SignedRange {
   std::optional<Decimal> min;
   std::optional<Decimal> max;
 };
@@ -57,8 +57,8 @@ Decimal Inside(const NumberBound& bound, bool is_min, std::size_t digit_count) {
   return decimal;
 }
 
-Range RangeOf(const NumberSet& set, std::size_t digit_count) {
-  Range range;
+SignedRange RangeOf(const NumberSet& set, std::size_t digit_count) {
+  SignedRange range;
   if (set.min) range.min = Inside(*set.min, true, digit_count);
   if (set.max) range.max = Inside(*set.max, false, digit_count);
   return range;
@@ -73,7 +73,7 @@ Expression Magnitudes(const Decimal& low, const std::optional<Decimal>& high,
   return WholeRange(low.whole, high ? high->whole : greatest);
 }
 
-Expression Signed(const Range& range, std::size_t digit_count) {
+Expression Signed(const SignedRange& range, std::size_t digit_count) {
   const auto is_negative = [](const Decimal& number) {
     return number.is_negative && !number.is_zero();
   };
@@ -143,7 +143,7 @@ std::optional<std::int64_t> SmallNumber(const std::optional<Decimal>& number) {
 }
 
 Result<Expression> WholeMultiples(const NumberSet& set, std::int64_t step) {
-  const Range range = RangeOf(set, 0);
+  const SignedRange range = RangeOf(set, 0);
   const auto min = SmallNumber(range.min);
   const auto max = SmallNumber(range.max);
   if (min && max) {

@@ -10,7 +10,7 @@ namespace kvd::schema {
 namespace {
 
 constexpr std::size_t kStatesMax = 512;
-constexpr std::size_t kStepsMax = 1 << 14;
+constexpr std::size_t kDisjointStepsMax = 1 << 14;
 
 bool LengthsAreDisjoint(std::uint64_t a_min, const std::optional<std::uint64_t>& a_max,
                         std::uint64_t b_min, const std::optional<std::uint64_t>& b_max) {
@@ -31,7 +31,7 @@ bool StringsAreDisjoint(const StringSet& written, const StringSet& other) {
   if (both.required.empty()) return false;
   AutomatonLimits limits;
   limits.states_max = kStatesMax;
-  limits.steps_max = kStepsMax;
+  limits.steps_max = kDisjointStepsMax;
   const Result<Automaton> texts = BuildAutomaton(both, limits);
   return texts && texts->states.empty();
 }

@@ -10,7 +10,7 @@
 namespace kvd::schema {
 namespace {
 
-bool IsNumber(const Value& value) { return value.is_int() || value.is_float(); }
+bool IsIntOrFloat(const Value& value) { return value.is_int() || value.is_float(); }
 
 std::uint64_t CharacterCount(std::string_view text) {
   return static_cast<std::uint64_t>(std::ranges::count_if(
@@ -43,7 +43,7 @@ Result<bool> ShapeReader::AcceptsAlternative(const Alternative& one, const Value
   switch (one.kind) {
     case ValueKind::kNull: return value.is_none();
     case ValueKind::kBoolean: return value.is_bool();
-    case ValueKind::kNumber: return IsNumber(value) && Contains(one.number, value);
+    case ValueKind::kNumber: return IsIntOrFloat(value) && Contains(one.number, value);
     case ValueKind::kString:
       if (!value.is_string()) return false;
       return AcceptsString(one.string, value.view(), with_formats);

@@ -114,7 +114,7 @@ class AutomatonText {
   std::vector<std::uint32_t> open_;
 };
 
-Expression Quoted(Expression text) {
+Expression QuotedText(Expression text) {
   return Sequence({Literal("\""), std::move(text), Literal("\"")});
 }
 
@@ -158,7 +158,7 @@ Expression StringOfLength(std::uint64_t length_min, std::optional<std::uint64_t>
                           RuleBook& book) {
   if (length_min == 0 && !length_max) return book.Shared(SharedRule::kString);
   if (length_max) length_max = std::min(*length_max, std::max(length_min, kRepetitionsMax));
-  return Quoted(Repeat(book.Shared(SharedRule::kCharacter), length_min, length_max));
+  return QuotedText(Repeat(book.Shared(SharedRule::kCharacter), length_min, length_max));
 }
 
 Result<Expression> StringOf(const TextConstraint& constraint, std::string_view hint, RuleBook& book,
@@ -173,11 +173,11 @@ Result<Expression> StringOf(const TextConstraint& constraint, std::string_view h
     const bool has_length =
         LengthMin(node) >= constraint.length_min &&
         (!constraint.length_max || (longest && *longest <= *constraint.length_max));
-    if (has_length) return Quoted(RegexText(node, book));
+    if (has_length) return QuotedText(RegexText(node, book));
   }
   KVD_TRY(const Automaton automaton, BuildAutomaton(constraint, limits));
   if (automaton.states.empty()) return Nothing();
-  return Quoted(AutomatonText(automaton, hint, book).Write());
+  return QuotedText(AutomatonText(automaton, hint, book).Write());
 }
 
 }  // namespace kvd::schema

@@ -6,7 +6,7 @@
 namespace kvd {
 namespace {
 
-constexpr std::size_t kFieldBytesMax = 512;
+constexpr std::size_t kTaggedFieldBytesMax = 512;
 
 class TaggedCallReader : public CallReader {
  public:
@@ -66,7 +66,7 @@ class TaggedCallReader : public CallReader {
     if (ends_with_line && field_.empty() && IsJsonSpace(c)) return Step::kMore;
     if (!ends_with_line || (c != '\n' && c != '<')) {
       field_ += c;
-      if (field_.size() > kFieldBytesMax) return Step::kFail;
+      if (field_.size() > kTaggedFieldBytesMax) return Step::kFail;
       if (ends_with_line || !field_.ends_with(form_.name_close)) return Step::kMore;
       field_.resize(field_.size() - form_.name_close.size());
     }
@@ -96,7 +96,7 @@ class TaggedCallReader : public CallReader {
 
   Step Key(char c) {
     field_ += c;
-    if (field_.size() > kFieldBytesMax) return Step::kFail;
+    if (field_.size() > kTaggedFieldBytesMax) return Step::kFail;
     if (!field_.ends_with(form_.key_close)) return Step::kMore;
     field_.resize(field_.size() - form_.key_close.size());
     if (field_.empty()) return Step::kFail;

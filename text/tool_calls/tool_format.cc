@@ -13,7 +13,7 @@ struct FormatName {
   std::string_view name;
 };
 
-constexpr FormatName kNames[] = {
+constexpr FormatName kToolFormatNames[] = {
     {ToolFormat::kJson, "json"},
     {ToolFormat::kHermes, "hermes"},
     {ToolFormat::kQwen3Coder, "qwen3-coder"},
@@ -34,28 +34,28 @@ constexpr FormatName kNames[] = {
     {ToolFormat::kApriel, "apriel"},
 };
 
-constexpr auto kFormats = [] {
-  std::array<ToolFormat, std::size(kNames)> formats{};
-  for (std::size_t i = 0; i < formats.size(); ++i) formats[i] = kNames[i].format;
+constexpr auto kToolFormats = [] {
+  std::array<ToolFormat, std::size(kToolFormatNames)> formats{};
+  for (std::size_t i = 0; i < formats.size(); ++i) formats[i] = kToolFormatNames[i].format;
   return formats;
 }();
 
 static_assert([] {
-  for (std::size_t i = 0; i < std::size(kNames); ++i) {
-    if (static_cast<std::size_t>(kNames[i].format) != i) return false;
+  for (std::size_t i = 0; i < std::size(kToolFormatNames); ++i) {
+    if (static_cast<std::size_t>(kToolFormatNames[i].format) != i) return false;
   }
   return true;
 }());
 
 // Which texts a template of each format contains. The first row that fits decides, so that formats
 // whose markers contain those of another format come first.
-struct Sign {
+struct FormatSign {
   ToolFormat format;
   std::string_view text;
   std::string_view further = {};
 };
 
-constexpr Sign kSigns[] = {
+constexpr FormatSign kSigns[] = {
     {ToolFormat::kHarmony, "<|channel|>", "<|call|>"},
     {ToolFormat::kGemma4, "<|tool_call>call:"},
     {ToolFormat::kDeepSeekR1, "<｜tool▁calls▁begin｜>", "```json"},
@@ -80,13 +80,15 @@ constexpr Sign kSigns[] = {
 
 }  // namespace
 
-std::span<const ToolFormat> ToolFormats() { return kFormats; }
+std::span<const ToolFormat> ToolFormats() { return kToolFormats; }
 
-std::string_view NameOf(ToolFormat format) { return kNames[static_cast<std::size_t>(format)].name; }
+std::string_view NameOf(ToolFormat format) {
+  return kToolFormatNames[static_cast<std::size_t>(format)].name;
+}
 
 Result<ToolFormat> ToolFormatOf(std::string_view name) {
   std::string names;
-  for (const FormatName& row : kNames) {
+  for (const FormatName& row : kToolFormatNames) {
     if (row.name == name) return row.format;
     names.append(names.empty() ? "" : ", ").append(row.name);
   }
@@ -97,7 +99,7 @@ Result<ToolFormat> ToolFormatOf(std::string_view name) {
 ToolFormat DetectToolFormat(std::string_view chat_template) {
   const auto has = [&](std::string_view text) { return chat_template.find(text) != text.npos; };
   const auto* const sign = std::ranges::find_if(
-      kSigns, [&](const Sign& row) { return has(row.text) && has(row.further); });
+      kSigns, [&](const FormatSign& row) { return has(row.text) && has(row.further); });
   return sign == std::end(kSigns) ? ToolFormat::kJson : sign->format;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::StartsWith;
 
-Result<ChatInput> Read(const std::string& members, const Settings& settings = {}) {
+Result<ChatInput> ReadChat(const std::string& members, const Settings& settings = {}) {
   std::string json = R"({"messages":[{"role":"user","content":"Hi"}])";
   if (!members.empty()) json += "," + members;
   json += "}";
@@ -20,8 +20,8 @@ Result<ChatInput> Read(const std::string& members, const Settings& settings = {}
   return ReadChatInput(Fields(*body), settings);
 }
 
-std::string ErrorOf(const std::string& members) {
-  const auto input = Read(members);
+std::string ErrorOfChat(const std::string& members) {
+  const auto input = ReadChat(members);
   return input ? std::string() : input.error().message;
 }
 
@@ -37,61 +37,63 @@ TEST(ChatBodyTest, MessagesAreRequired) {
 }
 
 TEST(ChatBodyTest, AResponseFormatBecomesASchema) {
-  EXPECT_EQ(JsonOf(Read("")->answer_schema), "missing");
-  EXPECT_EQ(JsonOf(Read(R"("response_format":{"type":"text"})")->answer_schema), "missing");
-  EXPECT_EQ(JsonOf(Read(R"("response_format":{"type":"json_object"})")->answer_schema),
+  EXPECT_EQ(JsonOf(ReadChat("")->answer_schema), "missing");
+  EXPECT_EQ(JsonOf(ReadChat(R"("response_format":{"type":"text"})")->answer_schema), "missing");
+  EXPECT_EQ(JsonOf(ReadChat(R"("response_format":{"type":"json_object"})")->answer_schema),
             R"({"type": "object"})");
-  EXPECT_EQ(
-      JsonOf(
-          Read(R"("response_format":{"type":"json_object","schema":{"const":1}})")->answer_schema),
-      R"({"const": 1})");
-  EXPECT_EQ(JsonOf(Read(R"("response_format":{"type":"json_schema","json_schema":{"name":"x",
+  EXPECT_EQ(JsonOf(ReadChat(R"("response_format":{"type":"json_object","schema":{"const":1}})")
+                       ->answer_schema),
+            R"({"const": 1})");
+  EXPECT_EQ(JsonOf(ReadChat(R"("response_format":{"type":"json_schema","json_schema":{"name":"x",
                           "schema":{"const":2}}})")
                        ->answer_schema),
             R"({"const": 2})");
-  EXPECT_EQ(JsonOf(Read(R"("json_schema":{"const":3})")->answer_schema), R"({"const": 3})");
-  EXPECT_THAT(ErrorOf(R"("response_format":{"type":"sound"})"),
+  EXPECT_EQ(JsonOf(ReadChat(R"("json_schema":{"const":3})")->answer_schema), R"({"const": 3})");
+  EXPECT_THAT(ErrorOfChat(R"("response_format":{"type":"sound"})"),
               StartsWith("response_format.type: "));
-  EXPECT_THAT(ErrorOf(R"("response_format":{"type":"json_object","schema":123})"),
+  EXPECT_THAT(ErrorOfChat(R"("response_format":{"type":"json_object","schema":123})"),
               StartsWith("response_format.schema: "));
-  EXPECT_THAT(ErrorOf(R"("response_format":{"type":"json_schema"})"),
+  EXPECT_THAT(ErrorOfChat(R"("response_format":{"type":"json_schema"})"),
               StartsWith("response_format.json_schema: "));
-  EXPECT_THAT(ErrorOf(R"("response_format":"text")"), StartsWith("response_format: "));
-  EXPECT_THAT(ErrorOf(R"("json_schema":{},"grammar":"root ::= \"a\"")"), StartsWith("grammar: "));
+  EXPECT_THAT(ErrorOfChat(R"("response_format":"text")"), StartsWith("response_format: "));
+  EXPECT_THAT(ErrorOfChat(R"("json_schema":{},"grammar":"root ::= \"a\"")"),
+              StartsWith("grammar: "));
 }
 
 TEST(ChatBodyTest, TheContinuationIsAskedForOrLeftToTheServer) {
-  EXPECT_FALSE(Read("")->has_continuation);
-  EXPECT_TRUE(Read("")->chat.add_generation_prompt);
-  const auto without = Read(R"("add_generation_prompt":false)");
+  EXPECT_FALSE(ReadChat("")->has_continuation);
+  EXPECT_TRUE(ReadChat("")->chat.add_generation_prompt);
+  const auto without = ReadChat(R"("add_generation_prompt":false)");
   EXPECT_TRUE(without->has_continuation);
   EXPECT_FALSE(without->chat.add_generation_prompt);
-  const auto continued = Read(R"("continue_final_message":true,"add_generation_prompt":false)");
+  const auto continued = ReadChat(R"("continue_final_message":true,"add_generation_prompt":false)");
   EXPECT_TRUE(continued->chat.continue_final_message);
-  EXPECT_TRUE(Read(R"("continue_final_message":"content")")->chat.continue_final_message);
-  EXPECT_THAT(ErrorOf(R"("continue_final_message":true,"add_generation_prompt":true)"),
+  EXPECT_TRUE(ReadChat(R"("continue_final_message":"content")")->chat.continue_final_message);
+  EXPECT_THAT(ErrorOfChat(R"("continue_final_message":true,"add_generation_prompt":true)"),
               StartsWith("continue_final_message: not together"));
-  EXPECT_THAT(ErrorOf(R"("continue_final_message":5)"), StartsWith("continue_final_message: "));
+  EXPECT_THAT(ErrorOfChat(R"("continue_final_message":5)"), StartsWith("continue_final_message: "));
 }
 
 TEST(ChatBodyTest, ReasoningIsSwitchedOffOrGivenAnEffort) {
-  EXPECT_EQ(Read("")->chat.enable_thinking, std::nullopt);
-  EXPECT_EQ(Read(R"("reasoning_effort":"none")")->chat.enable_thinking, false);
-  const auto high = Read(R"("reasoning_effort":"high","chat_template_kwargs":{"a":1})");
+  EXPECT_EQ(ReadChat("")->chat.enable_thinking, std::nullopt);
+  EXPECT_EQ(ReadChat(R"("reasoning_effort":"none")")->chat.enable_thinking, false);
+  const auto high = ReadChat(R"("reasoning_effort":"high","chat_template_kwargs":{"a":1})");
   EXPECT_EQ(JsonOf(high->chat.variables), R"({"a": 1, "reasoning_effort": "high"})");
-  EXPECT_EQ(Read(R"("reasoning_format":"deepseek-legacy")")->reasoning_format,
+  EXPECT_EQ(ReadChat(R"("reasoning_format":"deepseek-legacy")")->reasoning_format,
             ReasoningFormat::kDeepseekLegacy);
-  EXPECT_THAT(ErrorOf(R"("reasoning_format":"loud")"), StartsWith("reasoning_format: "));
-  EXPECT_THAT(ErrorOf(R"("chat_template_kwargs":5)"), StartsWith("chat_template_kwargs: "));
+  EXPECT_THAT(ErrorOfChat(R"("reasoning_format":"loud")"), StartsWith("reasoning_format: "));
+  EXPECT_THAT(ErrorOfChat(R"("chat_template_kwargs":5)"), StartsWith("chat_template_kwargs: "));
 }
 
 TEST(ChatBodyTest, TheBudgetOfReasoningIsRead) {
-  EXPECT_EQ(Read("")->reasoning_budget, -1);
-  EXPECT_EQ(Read("")->budget_message, std::nullopt);
-  EXPECT_EQ(Read(R"("thinking_budget_tokens":7)")->reasoning_budget, 7);
-  EXPECT_EQ(Read(R"("thinking_budget_tokens":7,"reasoning_budget_tokens":8)")->reasoning_budget, 8);
-  EXPECT_EQ(Read(R"("reasoning_budget_message":"so")")->budget_message, "so");
-  EXPECT_THAT(ErrorOf(R"("thinking_budget_tokens":"a")"), StartsWith("thinking_budget_tokens: "));
+  EXPECT_EQ(ReadChat("")->reasoning_budget, -1);
+  EXPECT_EQ(ReadChat("")->budget_message, std::nullopt);
+  EXPECT_EQ(ReadChat(R"("thinking_budget_tokens":7)")->reasoning_budget, 7);
+  EXPECT_EQ(ReadChat(R"("thinking_budget_tokens":7,"reasoning_budget_tokens":8)")->reasoning_budget,
+            8);
+  EXPECT_EQ(ReadChat(R"("reasoning_budget_message":"so")")->budget_message, "so");
+  EXPECT_THAT(ErrorOfChat(R"("thinking_budget_tokens":"a")"),
+              StartsWith("thinking_budget_tokens: "));
 }
 
 TEST(ChatBodyTest, AnthropicsThinkingHasABudget) {
@@ -114,13 +116,13 @@ TEST(ChatBodyTest, AnthropicsThinkingHasABudget) {
 }
 
 TEST(ChatBodyTest, ToolsAreChosenByName) {
-  EXPECT_EQ(Read(R"("tool_choice":"required")")->tool_choice.kind, ToolChoice::Kind::kRequired);
-  const auto chosen = Read(R"("tool_choice":{"type":"function","function":{"name":"f"}})");
+  EXPECT_EQ(ReadChat(R"("tool_choice":"required")")->tool_choice.kind, ToolChoice::Kind::kRequired);
+  const auto chosen = ReadChat(R"("tool_choice":{"type":"function","function":{"name":"f"}})");
   EXPECT_EQ(chosen->tool_choice.kind, ToolChoice::Kind::kFunction);
   EXPECT_EQ(chosen->tool_choice.function, "f");
-  EXPECT_FALSE(Read(R"("parallel_tool_calls":false)")->parallel_calls);
-  EXPECT_THAT(ErrorOf(R"("tool_choice":"maybe")"), StartsWith("tool_choice: "));
-  EXPECT_THAT(ErrorOf(R"("parallel_tool_calls":1)"), StartsWith("parallel_tool_calls: "));
+  EXPECT_FALSE(ReadChat(R"("parallel_tool_calls":false)")->parallel_calls);
+  EXPECT_THAT(ErrorOfChat(R"("tool_choice":"maybe")"), StartsWith("tool_choice: "));
+  EXPECT_THAT(ErrorOfChat(R"("parallel_tool_calls":1)"), StartsWith("parallel_tool_calls: "));
 }
 
 }  // namespace
