@@ -51,10 +51,10 @@ class ForkTest : public ::testing::Test {
     const ReceivedReply reply = gateway_->Post(target, body);
     return std::to_string(reply.status) + " " + reply.body;
   }
-  // The id of a stored response to a question.
-  std::string Respond(const std::string& question = kWho) {
-    const Value response =
-        Ask("/v1/responses", std::string("{\"input\":[") + kSystem + "," + question + "]}");
+  // The id of a stored response to a question. limits: further members of the request.
+  std::string Respond(const std::string& question = kWho, const std::string& limits = "") {
+    const Value response = Ask("/v1/responses", std::string("{\"input\":[") + kSystem + "," +
+                                                    question + "]" + limits + "}");
     tokens_ = At(response, "usage.total_tokens").integer();
     return std::string(At(response, "id").view());
   }
@@ -73,10 +73,12 @@ class ForkTest : public ::testing::Test {
     std::vector<std::string> contents;
     computed_ = 0;
     sources_.clear();
+    cached_.clear();
     for (const Value& reply : replies.items()) {
       EXPECT_EQ(At(reply, "index").integer(), static_cast<std::int64_t>(contents.size()));
       contents.emplace_back(At(reply, "content").view());
       computed_ += At(reply, "timings.prompt_n").integer();
+      cached_.push_back(At(reply, "timings.cache_n").integer());
       sources_.emplace_back(At(reply, "cache.source").view());
     }
     return contents;
@@ -95,6 +97,7 @@ class ForkTest : public ::testing::Test {
   std::int64_t tokens_ = 0;    // of the response that Respond has made
   std::int64_t computed_ = 0;  // tokens of prompts that Complete's answers report
   std::vector<std::string> sources_;
+  std::vector<std::int64_t> cached_;  // cells that each of them has found
 };
 
 const std::vector<std::string> kAnswers = {"The drum is red.", "The drum is in the mill."};
@@ -107,6 +110,29 @@ TEST_F(ForkTest, TheCellsOfAResponseAreNotComputedAgain) {
   EXPECT_EQ(sources_, (std::vector<std::string>{"snapshot", "snapshot"}));
   EXPECT_EQ(computed_, SuffixTokens());
   EXPECT_EQ(Computed() - before, computed_);
+}
+
+// An answer that ends at its limit has no cell of its last token, unless it is a stored response.
+TEST_F(ForkTest, AResponseCutByItsLimitHasTheCellOfItsLastToken) {
+  Start();
+  const std::string id = Respond(kWho, ",\"max_output_tokens\":2");
+  Complete(id);
+  EXPECT_EQ(sources_, (std::vector<std::string>{"snapshot", "snapshot"}));
+  EXPECT_EQ(cached_, (std::vector<std::int64_t>{tokens_, tokens_}));
+}
+
+TEST_F(ForkTest, AnotherAnswerCutByItsLimitHasNoCellOfItsLastToken) {
+  Start();
+  const Value first = Ask("/completion", R"({"prompt":[1,5,6,7,8],"n_predict":4,"ignore_eos":true,)"
+                                         R"("return_tokens":true})");
+  std::string tokens = "1,5,6,7,8";
+  ASSERT_EQ(At(first, "tokens").items().size(), 4u);
+  for (const Value& token : At(first, "tokens").items()) {
+    tokens += "," + std::to_string(token.integer());
+  }
+  const Value next = Ask("/completion", "{\"prompt\":[" + tokens + ",9],\"n_predict\":1}");
+  EXPECT_EQ(At(next, "timings.cache_n").integer(), 5 + 4 - 1);
+  EXPECT_EQ(At(next, "timings.prompt_n").integer(), 2);
 }
 
 TEST_F(ForkTest, AResponseWithoutASnapshotIsComputedOnceFromItsTokens) {
