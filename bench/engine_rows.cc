@@ -2,7 +2,8 @@
 // several times and prints the seconds of each repetition on a line. bench/compare alternates the
 // program with the other engine's own bench.
 //
-//   engine_rows [--model FILE] [--threads N] [--deterministic] [--repetitions N] [--profile] WORK
+//   engine_rows [--model FILE] [--threads N] [--deterministic | --tuned] [--repetitions N]
+//               [--profile] WORK
 //     prefill TOKENS            a prompt into an empty sequence, logits of its last token
 //     decode DEPTH STEPS        STEPS tokens, one after the other, after DEPTH tokens
 //     forks COUNT DEPTH STEPS   as decode, in COUNT forks of one prompt of DEPTH tokens
@@ -14,7 +15,9 @@
 // read: "# WEIGHT_BYTES BYTES_OF_A_CELL BYTES_OF_A_STATE EXPERT_BYTES". WEIGHT_BYTES is the size of
 // the weights that every step reads; EXPERT_BYTES is the average size of the weights of the experts
 // that the rows of a step chose. With --profile lines "# PART MILLISECONDS" follow: the average
-// time of each part of a measured step. Exit codes: 0, 1 failed, 2 wrong usage.
+// time of each part of a measured step. With --tuned the engine first measures the choices of
+// products (docs/tuning.md), prints them to the standard error, and uses them. Exit codes: 0, 1
+// failed, 2 wrong usage.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -34,6 +37,8 @@
 #include "engine/forward/compute/thread_pool.h"
 #include "engine/model/gguf_file.h"
 #include "engine/model/model_config.h"
+#include "engine/tuning/choice_table.h"
+#include "engine/tuning/tuning_run.h"
 
 namespace kvd::bench {
 namespace {
@@ -51,6 +56,19 @@ class Rows {
       : engine_(Must(Engine::Create(options))),
         vocab_size_(engine_->config().vocab_size),
         logits_(vocab_size_) {}
+
+  // Measures the choices of products and uses them. REQUIRES: no other work has begun.
+  void Tune() {
+    const std::unique_ptr<TuningRun> run = engine_->StartTuning(true);
+    if (run == nullptr) return;
+    while (!run->done()) run->Slice();
+    const Tuning tuning = run->Finish();
+    for (const kernels::DataType type : tuning.types) {
+      std::fprintf(stderr, "%s %s\n", kernels::DataTypeName(type),
+                   ChoiceText(tuning.choices.For(type)).c_str());
+    }
+    engine_->UseTuning(tuning);
+  }
 
   // Returns a new sequence of `token_count` tokens; texts of different seeds differ in their first
   // tokens.
@@ -217,8 +235,10 @@ std::uint64_t ExpertBytes(const std::string& path) {
   return bytes;
 }
 
-void Measure(const EngineOptions& options, const Work& work, int repetitions, bool with_parts) {
+void Measure(const EngineOptions& options, bool is_tuned, const Work& work, int repetitions,
+             bool with_parts) {
   Rows rows(options);
+  if (is_tuned) rows.Tune();
   std::vector<SequenceHandle> bases;
   if (work.kind != "prefill") {
     const bool shared = work.kind != "unrelated";
@@ -247,12 +267,14 @@ int main(int argument_count, char** arguments) {
   CLI::App app("One row of a comparison: prints the seconds of each repetition on a line");
   kvd::EngineOptions options;
   int repetitions = 1;
-  bool with_parts = false;
+  bool with_parts = false, is_tuned = false;
   std::vector<std::string> words;
   app.add_option("--model", options.model_path, "GGUF file; default: the bundled model");
   app.add_option("--threads", options.threads, "compute threads; 0: one for each core");
-  app.add_flag("--deterministic", options.deterministic,
-               "results do not depend on other sequences");
+  CLI::Option* const deterministic = app.add_flag("--deterministic", options.deterministic,
+                                                  "results do not depend on other sequences");
+  app.add_flag("--tuned", is_tuned, "first measure the choices of products, and use them")
+      ->excludes(deterministic);
   app.add_option("--repetitions", repetitions, "number of measurements")
       ->check(CLI::Range(1, 1000));
   app.add_flag("--profile", with_parts, "print the time of each part of a step");
@@ -274,6 +296,6 @@ int main(int argument_count, char** arguments) {
     return 0;
   }
   options.cells = std::max<std::uint64_t>(4096, work.count * (work.depth + work.size + 64));
-  kvd::bench::Measure(options, work, repetitions, with_parts);
+  kvd::bench::Measure(options, is_tuned, work, repetitions, with_parts);
   return 0;
 }

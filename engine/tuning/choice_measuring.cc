@@ -74,7 +74,7 @@ void ChoiceMeasuring::AskOfQuantised(kernels::DataType type, const kernels::Prod
          with(&kernels::ProductChoice::panel_from_rows, rows)});
   }
   std::vector<kernels::ProductChoice> panels = {integers};
-  for (const std::uint32_t outs : kPanelOuts) {
+  for (const std::uint32_t outs : kPanelSizes) {
     panels.push_back(with(&kernels::ProductChoice::panel_outs, outs));
   }
   if (kWideRows <= rows_max) Ask(Subject::kPanelOuts, type, kWideRows, std::move(panels));

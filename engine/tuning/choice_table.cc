@@ -22,7 +22,7 @@ constexpr NumberField kFields[] = {
     {"from", &kernels::ProductChoice::wide_from_rows, {}},
     {"ahead", &kernels::ProductChoice::ahead_bytes, kAheadBytes},
     {"panel_from", &kernels::ProductChoice::panel_from_rows, kPanelRows},
-    {"panel_outs", &kernels::ProductChoice::panel_outs, kPanelOuts},
+    {"panel_outs", &kernels::ProductChoice::panel_outs, kPanelSizes},
 };
 
 std::optional<std::uint32_t> ParseField(const NumberField& field, std::string_view text) {

@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kFormRows[] = {2, 4, 8, 16, 32, 64, 128};
 // last number is more than any kernel computes in registers.
 inline constexpr std::uint32_t kPanelRows[] = {3, 4, 5, 6, 8, 10, 12, 13};
 inline constexpr std::uint32_t kAheadBytes[] = {8192, 32768, 65536};
-inline constexpr std::uint32_t kPanelOuts[] = {32};
+inline constexpr std::uint32_t kPanelSizes[] = {32};
 // Rows of the products that compare sizes of panels.
 inline constexpr std::uint32_t kWideRows = 128;
 
