@@ -15,7 +15,7 @@ namespace {
 
 // The largest number of rows for which unpacking the blocks in registers is faster than writing a
 // panel, unless the caller has chosen another number.
-constexpr std::size_t kNarrowQuantRows = 4;
+constexpr std::size_t kNarrowQuantRows = 2;
 
 bool IsNarrow(const MatmulArgs& args) {
   if (args.panel_from_rows == 0) return args.row_count <= kNarrowQuantRows;

@@ -8,7 +8,7 @@
 // one run of adjacent blocks.
 #pragma once
 
-#include "kernels/avx2/quads.h"
+#include "kernels/avx2/turned_words.h"
 #include "kernels/lanes/ahead.h"
 #include "kernels/lanes/dot_tile.h"
 #include "kernels/quant_panel.h"
@@ -26,52 +26,20 @@ struct PanelShape {
   static_assert(2 * kVectors * 32 <= kQuantPanelBlockBytes);
 };
 
-// Moves word i of row r to lane r of v[i].
-KVD_ALWAYS_INLINE void Transpose8(__m256i (&v)[8]) {
-  __m256i a[8], b[8];
-  StaticFor<4>([&](auto i) KVD_INLINE_LAMBDA {
-    a[2 * i.value] = _mm256_unpacklo_epi32(v[2 * i.value], v[2 * i.value + 1]);
-    a[2 * i.value + 1] = _mm256_unpackhi_epi32(v[2 * i.value], v[2 * i.value + 1]);
-  });
-  StaticFor<2>([&](auto i) KVD_INLINE_LAMBDA {
-    constexpr int k = 4 * decltype(i)::value;
-    b[k] = _mm256_unpacklo_epi64(a[k], a[k + 2]);
-    b[k + 1] = _mm256_unpackhi_epi64(a[k], a[k + 2]);
-    b[k + 2] = _mm256_unpacklo_epi64(a[k + 1], a[k + 3]);
-    b[k + 3] = _mm256_unpackhi_epi64(a[k + 1], a[k + 3]);
-  });
-  StaticFor<4>([&](auto i) KVD_INLINE_LAMBDA {
-    v[i.value] = _mm256_permute2x128_si256(b[i.value], b[i.value + 4], 0x20);
-    v[i.value + 4] = _mm256_permute2x128_si256(b[i.value], b[i.value + 4], 0x31);
-  });
+KVD_ALWAYS_INLINE void PutVector(std::uint8_t* block, std::size_t vector, __m256i v) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(block + 32 * vector), v);
 }
 
-// Writes block b of each of eight outputs (rows of the matrix), interleaved, to blocks[b], for b in
-// [0, 4).
+// Writes the vectors before the elements of block b of each of eight outputs (matrix rows) to
+// blocks[b], for b in [0, 4).
 template <class Q>
-KVD_ALWAYS_INLINE void PutQuads(const Quad (&quads)[2], std::uint8_t* const (&blocks)[4]) {
+KVD_ALWAYS_INLINE void PutScales(const Quad (&quads)[2], std::uint8_t* const (&blocks)[4]) {
   using Shape = PanelShape<Q>;
-  const auto store = [&](std::size_t block, std::size_t vector, __m256i v) KVD_INLINE_LAMBDA {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(blocks[block] + 32 * vector), v);
-  };
-  StaticFor<4>([&](auto b) KVD_INLINE_LAMBDA {
-    __m256i v[8];
-    StaticFor<8>(
-        [&](auto o) KVD_INLINE_LAMBDA { v[o.value] = quads[o.value / 4].w[o.value % 4][b.value]; });
-    Transpose8(v);
-    StaticFor<8>([&](auto k) KVD_INLINE_LAMBDA {
-      // By halves, v has words k % 4 of half b % 2 of two blocks.
-      constexpr bool kHalves = kByHalves<Q>;
-      constexpr int kBlock = kHalves ? b.value / 2 * 2 + k.value / 4 : b.value;
-      constexpr int kWord = kHalves ? b.value % 2 * 4 + k.value % 4 : k.value;
-      store(kBlock, Shape::kBytesAt + kWord, v[k.value]);
-    });
-  });
   const auto put = [&](std::size_t vector, auto of) KVD_INLINE_LAMBDA {
     StaticFor<2>([&](auto pair) KVD_INLINE_LAMBDA {
       const __m256i a = of(quads[0], pair), b = of(quads[1], pair);
-      store(2 * pair.value, vector, _mm256_permute2x128_si256(a, b, 0x20));
-      store(2 * pair.value + 1, vector, _mm256_permute2x128_si256(a, b, 0x31));
+      PutVector(blocks[2 * pair.value], vector, _mm256_permute2x128_si256(a, b, 0x20));
+      PutVector(blocks[2 * pair.value + 1], vector, _mm256_permute2x128_si256(a, b, 0x31));
     });
   };
   put(0, [](const Quad& quad, auto pair) KVD_INLINE_LAMBDA {
@@ -103,7 +71,7 @@ template <class Q>
 void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std::uint8_t* panel) {
   const std::size_t block_count = args.in_features / kQuantizedBlock;
   const std::size_t row_bytes = QuadRowBytes<Q>(args.in_features);
-  WeightRows rows[2];
+  EightRows rows;
   StaticFor<2>([&](auto q) KVD_INLINE_LAMBDA {
     rows[q.value] = WeightRows::Of(args.weights, row_bytes, out + 4 * q.value, last_out);
   });
@@ -113,9 +81,16 @@ void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std
     to[p] = panel + at * kBlockBytes;
     at += RunBlocks(block_count, p);
   }
-  Quad quads[2];
-  const auto put = [&] KVD_INLINE_LAMBDA {
-    PutQuads<Q>(quads, to);
+  const auto put = [&](auto group, const typename Q::State(&states)[2]) KVD_INLINE_LAMBDA {
+    Quad quads[2];  // only the scales are used
+    StaticFor<2>([&](auto q) KVD_INLINE_LAMBDA {
+      Q::template Group<group.value>(states[q.value], rows[q.value], &quads[q.value]);
+    });
+    PutScales<Q>(quads, to);
+    TurnedWords<Q>::template Of<group.value>(
+        rows, states, [&](int block, int word, __m256i v) KVD_INLINE_LAMBDA {
+          PutVector(to[block], PanelShape<Q>::kBytesAt + static_cast<std::size_t>(word), v);
+        });
     StaticFor<4>([&](auto p) KVD_INLINE_LAMBDA { to[p.value] += kBlockBytes; });
   };
   std::size_t b = 0;
@@ -127,12 +102,7 @@ void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std
       });
       states[q.value] = Q::Open(rows[q.value]);
     });
-    StaticFor<Q::kGroups>([&](auto group) KVD_INLINE_LAMBDA {
-      StaticFor<2>([&](auto q) KVD_INLINE_LAMBDA {
-        Q::template Group<group.value>(states[q.value], rows[q.value], &quads[q.value]);
-      });
-      put();
-    });
+    StaticFor<Q::kGroups>([&](auto group) KVD_INLINE_LAMBDA { put(group, states); });
     StaticFor<2>([&](auto q) KVD_INLINE_LAMBDA { rows[q.value].Advance(Q::kBytes); });
   }
   if constexpr (Q::kGroups == 1) {
@@ -140,15 +110,17 @@ void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std
     std::uint8_t padded[2][4][Q::kBytes];
     StaticFor<2>([&](auto q) KVD_INLINE_LAMBDA {
       rows[q.value].Pad((block_count - b) * (Q::kBytes / 4), padded[q.value]);
-      Q::template Group<0>(Q::Open(rows[q.value]), rows[q.value], &quads[q.value]);
     });
     // If a run has no further block, the block is written to `nowhere` instead of into the next
     // run.
     std::uint8_t nowhere[kBlockBytes];
     for (std::size_t p = block_count - b; p < 4; ++p) to[p] = nowhere;
-    put();
+    put(std::integral_constant<int, 0>(), {});
   }
 }
+
+// Keeps the compiler from regrouping additions, which would need more registers than there are.
+KVD_ALWAYS_INLINE void Keep(__m256i& v) { __asm__("" : "+x"(v)); }
 
 // Sums of products of one block of kRows rows of x and two groups of outputs.
 template <class Q, int kRows>
@@ -177,6 +149,7 @@ struct BlockSums {
             const __m256i product = Pairs(w[g.value], row);
             __m256i& pair = pairs[r.value][g.value];
             pair = decltype(i)::value == 0 ? product : _mm256_add_epi16(pair, product);
+            Keep(pair);
           });
         });
       });
@@ -185,6 +158,7 @@ struct BlockSums {
           const __m256i sum = _mm256_madd_epi16(pairs[r.value][g.value], ones);
           __m256i& to = sums[r.value][g.value];
           to = decltype(step)::value == 0 ? sum : _mm256_add_epi32(to, sum);
+          Keep(to);
         });
       });
     });

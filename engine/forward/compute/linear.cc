@@ -19,10 +19,11 @@ namespace {
 // second thread costs more than it gains.
 constexpr std::size_t kInlineCost = 128 * 1024;
 constexpr std::size_t kColumnStep = 32;
-// With at most kNarrowRows rows no kernel table makes panels of the weights, so units may be small,
-// except in bf16.
+// With at most kNarrowRows rows units may be small, except in bf16. With at most kPlainRows rows no
+// kernel table makes panels of the weights, so a unit may have a part of a panel's columns.
 constexpr std::size_t kNarrowRows = 4;
-constexpr std::size_t kNarrowColumnStep = 8;
+constexpr std::size_t kPlainRows = 2;
+constexpr std::size_t kPlainColumnStep = 8;
 // About so many units per thread, so that an interrupted unit, or the last one, delays the others
 // little. Products of many rows write panels for each unit, so their units are larger.
 constexpr std::size_t kUnitsPerThread = 8;
@@ -62,8 +63,9 @@ void RunPass(const Compute& compute, ReadyJobs jobs, bool on_caller) {
   const bool is_narrow = row_count <= kNarrowRows && !any_bf16;
   const std::size_t units_wanted = std::size_t{compute.pool->thread_count()} *
                                    (is_narrow ? kNarrowUnitsPerThread : kUnitsPerThread);
+  const bool is_plain = is_narrow && row_count <= kPlainRows;
   const std::size_t unit_columns =
-      RoundUp(columns / units_wanted + 1, is_narrow ? kNarrowColumnStep : kColumnStep);
+      RoundUp(columns / units_wanted + 1, is_plain ? kPlainColumnStep : kColumnStep);
   std::size_t unit_count = 0;
   for (const ReadyJob& ready : jobs) {
     unit_count += (ready.job->linear->weight.out_features + unit_columns - 1) / unit_columns;
