@@ -1,8 +1,9 @@
 // Measures products of few rows of x with quantised weights in memory, on two threads, against the
-// lower of two limits of the same run, by kernel table, weight type and number of rows:
+// lower of two limits of the same run, by kernel table, weight type, form and number of rows:
 //
 //   * the bytes of the weights at the rate at which two threads read the same mapping;
-//   * the products at the rate of the table's integer instructions on registers.
+//   * the products at the rate of the table's integer instructions (form `bf16`: of its tile
+//     instructions) on registers.
 //
 // `of_limit` is the measured rate divided by that limit; a step of a model is limited by the same
 // two. The weights are random blocks in a file in /dev/shm that is mapped as a model's file is,
@@ -25,7 +26,10 @@
 #include <vector>
 
 #include "bench/random_blocks.h"
+#include "kernels/amx/tiles.h"
+#include "kernels/bf16_panel.h"
 #include "kernels/kernel_table.h"
+#include "kernels/product_choice.h"
 #include "kernels/quantized_row.h"
 
 namespace kvd::kernels {
@@ -39,7 +43,8 @@ constexpr std::size_t kInFeatures = 2048, kOutFeatures = 5632;
 constexpr std::size_t kThreads = 2;
 // The two threads share a matrix. A thread takes about so many outputs at a time as in the engine
 // (engine/forward/compute/linear.cc).
-constexpr std::size_t UnitOut(std::size_t row_count) { return row_count <= 4 ? 96 : 352; }
+constexpr std::size_t kWideRows = 5;
+constexpr std::size_t UnitOut(std::size_t row_count) { return row_count < kWideRows ? 96 : 352; }
 // More than the processor's caches, so that each product reads its matrix from memory.
 constexpr std::size_t kMatricesBytes = std::size_t{192} << 20;
 
@@ -165,8 +170,25 @@ __attribute__((target("avx2"))) void MultiplyBytes256(std::size_t count) {
   }
 }
 
-// Products of bytes per second of two threads.
-double ProductRate(const KernelTable& table) {
+// Products of bf16 on tiles: 16 x 16 x 32 in an instruction, with four sums.
+void MultiplyTiles(std::size_t count) {
+  amx::TileShapes shapes;
+  for (int tile = 0; tile < 8; ++tile) shapes.Set(tile, amx::kTileRows, amx::kTileRowBytes);
+  amx::Tiles::Configure(shapes);
+  StaticFor<8>([](auto tile) { amx::Tiles::Zero<tile.value>(); });
+  for (std::size_t i = 0; i < count; ++i) {
+    StaticFor<4>([](auto sum) { amx::Tiles::AddHalfProducts<sum.value, 4, 5>(); });
+  }
+  amx::Tiles::Release();
+}
+
+// Products per second of two threads.
+double ProductRate(const KernelTable& table, WideForm form) {
+  if (form == WideForm::kBf16) {
+    constexpr std::size_t kTileCount = std::size_t{1} << 16;
+    const double seconds = BestSecondsOnBoth([](std::size_t) { MultiplyTiles(kTileCount); });
+    return static_cast<double>(kThreads * kTileCount * 4 * 16 * 16 * 32) / seconds;
+  }
   constexpr std::size_t kCount = std::size_t{1} << 21;
   const bool is_wide = std::strcmp(table.name, "avx2") != 0;
   const double seconds = BestSecondsOnBoth([&](std::size_t) {
@@ -180,7 +202,7 @@ double ProductRate(const KernelTable& table) {
 }
 
 void MultiplyFewRows(benchmark::State& state, const KernelTable& table, DataType type,
-                     std::size_t row_count) {
+                     WideForm form, std::size_t row_count) {
   const MappedMatrices matrices(type);
   const Buffer<float> x = AlignedBuffer<float>(row_count * kInFeatures);
   bench::FillFloats(x.get(), row_count * kInFeatures);
@@ -194,7 +216,12 @@ void MultiplyFewRows(benchmark::State& state, const KernelTable& table, DataType
   const Buffer<std::uint8_t> quantized =
       AlignedBuffer<std::uint8_t>(row_count * QuantizedRowBytes(kInFeatures));
   table.quantize_rows(x.get(), kInFeatures, row_count, kInFeatures, quantized.get());
-  const std::size_t unit_out = UnitOut(row_count);
+  const Buffer<std::uint8_t> rounded =
+      AlignedBuffer<std::uint8_t>(row_count * Bf16RowBytes(kInFeatures));
+  if (form == WideForm::kBf16) {
+    table.round_rows(x.get(), kInFeatures, row_count, kInFeatures, rounded.get());
+  }
+  const std::size_t unit_out = UnitOut(form == WideForm::kBf16 ? kWideRows : row_count);
   const auto multiply = [&](std::size_t thread) {
     const std::size_t first = thread * kOutFeatures / kThreads;
     const std::size_t last = (thread + 1) * kOutFeatures / kThreads;
@@ -206,7 +233,7 @@ void MultiplyFewRows(benchmark::State& state, const KernelTable& table, DataType
                       .x = x.get(),
                       .x_stride = kInFeatures,
                       .quantized_x = quantized.get(),
-                      .bf16_x = nullptr,
+                      .bf16_x = form == WideForm::kBf16 ? rounded.get() : nullptr,
                       .row_count = row_count,
                       .y = rows.data(),
                       .first_out = out,
@@ -219,7 +246,7 @@ void MultiplyFewRows(benchmark::State& state, const KernelTable& table, DataType
   for (auto _ : state) {
     // The limits of the same moment: the bandwidth changes with the machine's other load.
     read_rate = std::max(read_rate, ReadRate(matrices));
-    product_rate = std::max(product_rate, ProductRate(table));
+    product_rate = std::max(product_rate, ProductRate(table, form));
     const double seconds = BestSecondsOnBoth(multiply);
     state.SetIterationTime(seconds);
     const double bytes = static_cast<double>(matrices.bytes());
@@ -238,16 +265,23 @@ void MultiplyFewRows(benchmark::State& state, const KernelTable& table, DataType
 void RegisterTable(const KernelTable& table) {
   for (const DataType type : kDataTypes) {
     if (!IsQuantized(type)) continue;
-    for (const std::size_t rows : {1u, 2u, 4u, 8u}) {
-      const std::string name = std::string("BM_FewRows/table:") + table.name +
-                               "/type:" + DataTypeName(type) + "/rows:" + std::to_string(rows);
-      benchmark::RegisterBenchmark(name.c_str(),
-                                   [&table, type, rows](benchmark::State& state) {
-                                     MultiplyFewRows(state, table, type, rows);
-                                   })
-          ->UseManualTime()
-          ->Iterations(2)
-          ->Unit(benchmark::kMillisecond);
+    for (const WideForm form : {WideForm::kAsNarrow, WideForm::kBf16}) {
+      if (!Supports(table, type, form)) continue;
+      const bool has_tiles = table.bf16_quant_rows_min != 0;
+      for (const std::size_t rows : {1u, 2u, 4u, 8u, 16u, 32u}) {
+        if (rows > 8 && !has_tiles) continue;
+        const std::string name = std::string("BM_FewRows/table:") + table.name +
+                                 "/type:" + DataTypeName(type) +
+                                 (form == WideForm::kBf16 ? "/form:bf16" : "/form:integer") +
+                                 "/rows:" + std::to_string(rows);
+        benchmark::RegisterBenchmark(name.c_str(),
+                                     [&table, type, form, rows](benchmark::State& state) {
+                                       MultiplyFewRows(state, table, type, form, rows);
+                                     })
+            ->UseManualTime()
+            ->Iterations(2)
+            ->Unit(benchmark::kMillisecond);
+      }
     }
   }
 }

@@ -15,6 +15,11 @@
 
 namespace kvd::kernels {
 
+inline constexpr std::size_t kPieceElements = 256;
+inline constexpr std::size_t kPiecePanelBytes = kPieceElements * 2 * 32;
+inline constexpr std::size_t kRangeOuts = 256;
+inline constexpr std::size_t kRangeRows = 512;
+
 [[gnu::always_inline]] constexpr std::size_t Bf16Padded(std::size_t element_count) {
   return (element_count + 31) / 32 * 32;
 }
@@ -29,18 +34,14 @@ namespace kvd::kernels {
 [[gnu::always_inline]] constexpr std::size_t Bf16PanelOuts(std::size_t element_count) {
   return Bf16Padded(element_count) <= 4096 ? 64 : 32;
 }
-// Bytes for a panel, or for sixteen transposed rows of x and 32 outputs. The result never decreases
-// with element_count.
+// Bytes for a panel, or for 32 transposed rows of x and two pieces of 32 outputs. The result never
+// decreases with element_count.
 [[gnu::always_inline]] constexpr std::size_t Bf16WorkspaceBytes(std::size_t element_count) {
   const std::size_t n = Bf16Padded(element_count);
-  const std::size_t panel = (n < 4096 ? n : 4096) * 2 * 64, rows = n * 2 * (16 + 32);
+  const std::size_t panel = (n < 4096 ? n : 4096) * 2 * 64,
+                    rows = n * 2 * 32 + 2 * kPiecePanelBytes;
   return panel > rows ? panel : rows;
 }
-
-inline constexpr std::size_t kPieceElements = 256;
-inline constexpr std::size_t kPiecePanelBytes = kPieceElements * 2 * 32;
-inline constexpr std::size_t kRangeOuts = 256;
-inline constexpr std::size_t kRangeRows = 512;
 
 // Bytes that a product with tiles needs: a panel, sixteen decoded rows of a piece, and the sums of
 // 32 x 32 blocks.

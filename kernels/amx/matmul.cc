@@ -13,13 +13,18 @@ namespace {
 // most of a tile would be empty.
 constexpr std::size_t kQuantRowsMin = 12;
 
+template <class Rows, class Source>
+void Bf16MatmulOf(const MatmulArgs& args) {
+  if (args.row_count <= kFewRowsMax) {
+    FewRowsProduct<Rows>(args).Run();
+  } else {
+    WideInTiles<Source>(args);
+  }
+}
+
 template <class Pairs>
 void HalfMatmul(const MatmulArgs& args) {
-  if (args.row_count <= kFewRowsMax) {
-    FewRowsInTiles<Pairs>(args);
-  } else {
-    WideInTiles<HalfWeights<Pairs>>(args);
-  }
+  Bf16MatmulOf<HalfRows<Pairs>, HalfWeights<Pairs>>(args);
 }
 
 // Returns false and does nothing for f32 weights. REQUIRES: at least one row and one output.
@@ -36,7 +41,7 @@ bool Bf16MatmulOfType(const MatmulArgs& args) {
   WithDecoder<avx512::Isa>(args.weight_type, [&](auto decoder) KVD_INLINE_LAMBDA {
     using Decoder = decltype(decoder);
     if constexpr (!Decoder::kPlain) {
-      WideInTiles<DecodedWeights<Decoder>>(args);
+      Bf16MatmulOf<DecodedRows<Decoder>, DecodedWeights<Decoder>>(args);
       done = true;
     }
   });

@@ -55,6 +55,19 @@ struct PairProducts {
         Tiles::Zero<kTile>();
       }
     });
+    Add<kTwoRows, kTwoColumns>();
+    Finish<kTwoRows, kTwoColumns>(sums);
+  }
+
+  // The parts of Sum: sets the tiles of sums to 0, adds the products of the steps, stores the sums.
+  template <bool kTwoRows, bool kTwoColumns>
+  static KVD_ALWAYS_INLINE void Start() {
+    ForEach<kTwoRows, kTwoColumns>([&](auto i, auto j) KVD_INLINE_LAMBDA {
+      Tiles::Zero<kSums + 2 * decltype(i)::value + decltype(j)::value>();
+    });
+  }
+  template <bool kTwoRows, bool kTwoColumns>
+  KVD_ALWAYS_INLINE void Add() const {
     for (std::size_t step = 0; step < step_count; ++step) {
       const std::size_t at = step * step_bytes;
       Tiles::Load<kRows>(rows[0] + step * kTileRowBytes, row_stride);
@@ -70,6 +83,9 @@ struct PairProducts {
         if constexpr (kTwoColumns) Tiles::AddHalfProducts<kSums + 3, kRows + 1, kColumns + 1>();
       }
     }
+  }
+  template <bool kTwoRows, bool kTwoColumns>
+  static KVD_ALWAYS_INLINE void Finish(float* sums) {
     ForEach<kTwoRows, kTwoColumns>([&](auto i, auto j) KVD_INLINE_LAMBDA {
       Tiles::Store<kSums + 2 * i.value + j.value>(At<i.value, j.value>(sums), 32 * sizeof(float));
     });

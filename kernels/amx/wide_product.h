@@ -8,8 +8,8 @@
 #pragma once
 
 #include "kernels/amx/pair_products.h"
-#include "kernels/avx512bf16/round.h"
-#include "kernels/lanes/dispatch.h"
+#include "kernels/amx/weight_rows.h"
+#include "kernels/avx512/halves_panel.h"
 
 namespace kvd::kernels::amx {
 
@@ -57,17 +57,7 @@ class DecodedWeights {
         room_(room) {}
   KVD_ALWAYS_INLINE void Open(std::size_t out, std::size_t count, std::size_t j, std::size_t n) {
     for (std::size_t o = 0; o < count; ++o) {
-      const std::uint8_t* from = At(out + o, j);
-      std::uint8_t* to = room_ + o * kRoomRowBytes;
-      for (std::size_t at = 0; at < n; at += D::kElements, from += D::kBytes) {
-        const typename D::State state = D::Open(from);
-        StaticFor<D::kElements / 32>([&](auto pair) KVD_INLINE_LAMBDA {
-          avx512::V low, high;
-          D::template Pair<pair.value>(state, &low, &high);
-          _mm512_store_si512(to, avx512bf16::Round::Of(low, high));
-          to += 64;
-        });
-      }
+      DecodedRows<D>::Write(At(out + o, j), n, n, room_ + o * kRoomRowBytes);
     }
   }
   KVD_ALWAYS_INLINE I Load(std::size_t o, std::size_t at) const {
