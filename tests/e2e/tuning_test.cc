@@ -124,7 +124,7 @@ class TuningTest : public testing::Test {
 };
 
 TEST_F(TuningTest, WhatRetuneMeasuresIsUsedAtOnceAndByTheNextStart) {
-  if (!HasAlternatives()) GTEST_SKIP() << "the machine has no products of bf16";
+  if (!HasAlternatives()) GTEST_SKIP() << "the machine lacks AVX512_BF16";
   Start({"--retune"});
   EXPECT_EQ(Source(), ChoiceSource::kMeasuredAtStart);
   const auto first = Connect().Tuning();
@@ -149,7 +149,7 @@ TEST_F(TuningTest, WhatRetuneMeasuresIsUsedAtOnceAndByTheNextStart) {
 }
 
 TEST_F(TuningTest, AnIdleDaemonMeasuresForTheNextStart) {
-  if (!HasAlternatives()) GTEST_SKIP() << "the machine has no products of bf16";
+  if (!HasAlternatives()) GTEST_SKIP() << "the machine lacks AVX512_BF16";
   Start({});
   EXPECT_EQ(Source(), ChoiceSource::kDefaults);
   EXPECT_THAT(AwaitFile(), HasSubstr("\nproduct f16 wide "));
@@ -164,7 +164,7 @@ TEST_F(TuningTest, AnIdleDaemonMeasuresForTheNextStart) {
 }
 
 TEST_F(TuningTest, WithoutTuningTheFileIsNotUsed) {
-  if (!HasAlternatives()) GTEST_SKIP() << "the machine has no products of bf16";
+  if (!HasAlternatives()) GTEST_SKIP() << "the machine lacks AVX512_BF16";
   Start({"--retune"});
   Rewrite("product f16 wide bf16 from 2\n");
   StartAgain({"--no-tuning"});
@@ -176,7 +176,7 @@ TEST_F(TuningTest, WithoutTuningTheFileIsNotUsed) {
 }
 
 TEST_F(TuningTest, ADamagedOrForeignFileIsIgnoredWithOneLine) {
-  if (!HasAlternatives()) GTEST_SKIP() << "the machine has no products of bf16";
+  if (!HasAlternatives()) GTEST_SKIP() << "the machine lacks AVX512_BF16";
   Start({"--retune"});
   std::string text = AwaitFile();
   EXPECT_THAT(daemon_->log_text(), Not(HasSubstr("tuning_ignored")));
@@ -191,7 +191,7 @@ TEST_F(TuningTest, ADamagedOrForeignFileIsIgnoredWithOneLine) {
 }
 
 TEST_F(TuningTest, WhatWasComputedWithOtherChoicesStaysValid) {
-  if (!HasAlternatives()) GTEST_SKIP() << "the machine has no products of bf16";
+  if (!HasAlternatives()) GTEST_SKIP() << "the machine lacks AVX512_BF16";
   Start({"--retune"});
   Rewrite("product f16 wide none\n");
   StartAgain({});
@@ -242,7 +242,7 @@ TEST_F(TuningTest, WhatWasComputedWithOtherChoicesStaysValid) {
 }
 
 TEST_F(TuningTest, DeterministicResultsDoNotDependOnTheFile) {
-  if (!HasAlternatives()) GTEST_SKIP() << "the machine has no products of bf16";
+  if (!HasAlternatives()) GTEST_SKIP() << "the machine lacks AVX512_BF16";
   Start({"--retune"});
   std::vector<std::vector<float>> logits;
   for (const char* const products :

@@ -109,7 +109,7 @@ TEST_F(MatrixTimerTest, RowsArePreparedInBoundedParts) {
 
 TEST_F(MatrixTimerTest, TheFormOfTheChoiceIsComputed) {
   if (!kernels::Supports(table_, DataType::kF16, kernels::WideForm::kBf16)) {
-    GTEST_SKIP() << "the machine has no products of bf16";
+    GTEST_SKIP() << "the machine lacks AVX512_BF16";
   }
   MatrixTimer timer(compute_, tensors_, kWide, false);
   (void)PreparedTime(timer, {.type = DataType::kF16, .rows = 16, .choice = {}});
