@@ -2,9 +2,10 @@
 # (tools/bootstrap).
 #
 #   make demo [SEED=n] [MODEL=hybrid|file]
-#                           build, then run the demo: processes that share one context. MODEL:
-#                           default, the bundled model; hybrid, the bundled model with some
+#                           build kvd and the demo, then run it: processes that share one context.
+#                           MODEL: default, the bundled model; hybrid, the bundled model with some
 #                           recurrent layers; or a GGUF file made like them
+#   make programs           build kvd, kvctl, kvd-http and libkvd
 #   make install [PREFIX=/usr/local]
 #                           build the programs and install them with the C library, its header and
 #                           systemd units
@@ -37,15 +38,16 @@ TSAN_CORE_TESTS = base_test shm_test memory_threads_test grammar_test saved_stat
 STRICT ?=
 PREFIX ?= /usr/local
 
-.PHONY: build demo test bench install check asan tsan tsan-core fuzz format clean bootstrap bootstrap-check bootstrap-programs bootstrap-web
+.PHONY: build demo programs test bench install check asan tsan tsan-core fuzz format clean bootstrap bootstrap-check bootstrap-programs bootstrap-web
 .PHONY: check-format check-includes check-words check-headers check-tidy check-tidy-changed
 
 build: build-release
 test: build-release
 	tools/check/run_tests $(STRICT) build/release
-demo: build-programs
+demo: build-demo
 	build/release/bin/kvd-demo --seed $(SEED) $(if $(MODEL),--model $(MODEL))
 # DESTDIR and PREFIX (/usr/local) as usual: the unit and kvd.pc name PREFIX.
+programs: build-programs
 install: build-programs
 	cmake --install build/release --prefix $(abspath $(PREFIX))
 bench: build-release
@@ -92,9 +94,11 @@ bootstrap-web:
 
 # These builds use clang.
 build-asan build-tsan build-fuzz: bootstrap-check
-.PHONY: build-release build-asan build-tsan build-fuzz build-programs
+.PHONY: build-release build-asan build-tsan build-fuzz build-programs build-demo
 build-programs: bootstrap-programs
 	@KVD_PROGRAMS_ONLY=1 tools/check/build release $(JOBS) kvd kvctl kvd-http kvd-demo kvd_client_shared
+build-demo: bootstrap-programs
+	@KVD_PROGRAMS_ONLY=1 tools/check/build release $(JOBS) kvd kvd-demo
 build-release build-asan build-tsan: build-%: bootstrap
 	@tools/check/build $* $(JOBS)
 build-fuzz:

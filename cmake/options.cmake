@@ -19,13 +19,13 @@ if(KVD_LLD)
   set(KVD_FAST_LINK -fuse-ld=lld $<$<CXX_COMPILER_ID:GNU>:-B${folder}>)
 endif()
 
-# kvd_compile_together(TARGET [ALONE SOURCES...]): with KVD_UNITY, twelve files of the target are
+# kvd_compile_together(TARGET [ALONE SOURCES...]): with KVD_UNITY, 24 files of the target are
 # compiled at once, because a file takes longer to read its headers than to compile. Every file
 # includes all headers that it needs, so builds without KVD_UNITY compile too. ALONE: files that
 # have names in their unnamed namespaces which other files have too.
 function(kvd_compile_together target)
   cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${KVD_UNITY} UNITY_BUILD_BATCH_SIZE 12)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${KVD_UNITY} UNITY_BUILD_BATCH_SIZE 24)
   if(ARG_ALONE)
     list(TRANSFORM ARG_ALONE PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
     set_source_files_properties(${ARG_ALONE} TARGET_DIRECTORY ${target} PROPERTIES

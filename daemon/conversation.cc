@@ -22,7 +22,7 @@ constexpr std::uint64_t kBurstBytes = 16 << 20;
 // submissions wait. The retry is timed because the doorbell protocol cannot ask a client to ring
 // only when it releases output and not when it submits.
 constexpr std::chrono::milliseconds kStalledRetry{10};
-constexpr std::size_t kPieceBytesMax = 256 << 10;
+constexpr std::size_t kOutputPieceBytesMax = 256 << 10;
 // Largest number of waiting kCancels that LookForCancels acts on: the entries of the largest
 // submission ring.
 constexpr std::size_t kActedOnMax = wire::kEntriesMax;
@@ -221,7 +221,7 @@ void Conversation::Answer(Reply reply) {
   pending_->piece_bytes = arena_bytes;
   if (reply.unit_bytes > 0 || pending_->output.size() > arena_bytes) {
     const std::size_t unit = std::max<std::size_t>(reply.unit_bytes, 8);
-    const std::size_t piece_bytes = std::min(kPieceBytesMax, arena_bytes / 2);
+    const std::size_t piece_bytes = std::min(kOutputPieceBytesMax, arena_bytes / 2);
     pending_->piece_bytes = piece_bytes / unit * unit;
   }
   if (!SendPending()) TakeShareOfPending();

@@ -19,7 +19,7 @@ std::string TypeOf(const wire::ChoiceRecord& choice) {
   return {choice.weight_type, ::strnlen(choice.weight_type, sizeof choice.weight_type)};
 }
 
-std::string TimeText(std::uint64_t unix_ms) {
+std::string UtcText(std::uint64_t unix_ms) {
   const auto seconds = static_cast<std::time_t>(unix_ms / 1000);
   std::tm parts{};
   char text[32] = "";
@@ -46,12 +46,12 @@ std::string TuningText(const wire::TuningReply& tuning) {
   std::string text;
   for (const wire::ChoiceRecord& choice : ChoicesOf(tuning)) text += ChoiceText(choice) + "; ";
   text += ChoiceSourceName(static_cast<ChoiceSource>(tuning.source));
-  if (tuning.used_unix_ms != 0) text += " (" + TimeText(tuning.used_unix_ms) + ")";
+  if (tuning.used_unix_ms != 0) text += " (" + UtcText(tuning.used_unix_ms) + ")";
   const auto progress = static_cast<TuningProgress>(tuning.progress);
   if (progress == TuningProgress::kWaits || progress == TuningProgress::kMeasures) {
     text += Concat("; measuring: ", TuningProgressName(progress), ", ", tuning.slices, " slices");
   } else if (tuning.measured_unix_ms != 0 && tuning.measured_unix_ms != tuning.used_unix_ms) {
-    text += "; measured for the next start (" + TimeText(tuning.measured_unix_ms) + ")";
+    text += "; measured for the next start (" + UtcText(tuning.measured_unix_ms) + ")";
   }
   return text;
 }

@@ -192,6 +192,7 @@ KVD_ALWAYS_INLINE V BlockSum(const std::int32_t* sums, V low_scale, V high_scale
   return Lanes::Fma(high, high_scale, Lanes::Fma(low, low_scale, Lanes::Zero()));
 }
 
+// Q: a PanelForm.
 template <class Q, bool kTail>
 void TileGroup(const TileStep& step, Ahead* next) {
   using Shape = PanelShape<Q>;
@@ -310,9 +311,9 @@ void TileMatmul(const MatmulArgs& args) {
       for (; step.out < last; step.out += 16, step.panel += group_bytes) {
         if (last - step.out < 16) step.out_count = last - step.out;
         if (step.row_count == kTileRows) {
-          TileGroup<Q, false>(step, &ahead);
+          TileGroup<avx512::FormOf<Q>, false>(step, &ahead);
         } else {
-          TileGroup<Q, true>(step, &ahead);
+          TileGroup<avx512::FormOf<Q>, true>(step, &ahead);
         }
       }
     }

@@ -11,6 +11,7 @@
 #include "kernels/avx2/turned_words.h"
 #include "kernels/lanes/ahead.h"
 #include "kernels/lanes/dot_tile.h"
+#include "kernels/lanes/panel_form.h"
 #include "kernels/quant_panel.h"
 
 namespace kvd::kernels::avx2 {
@@ -25,6 +26,13 @@ struct PanelShape {
   static constexpr std::size_t kVectors = kBytesAt + 8;
   static_assert(2 * kVectors * 32 <= kQuantPanelBlockBytes);
 };
+
+// The form of a panel of Q. Fewer than four bits, or signed bytes, need no code of their own.
+template <class Q>
+using FormOf = PanelForm < Q::kOffset,
+      Q::kSigned
+          ? 8
+          : Q::kBits<4 ? 4 : Q::kBits, Q::kSigned, Q::kMinimums, Q::kHalves, kHasHalfMinimums<Q>>;
 
 KVD_ALWAYS_INLINE void PutVector(std::uint8_t* block, std::size_t vector, __m256i v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(block + 32 * vector), v);
@@ -122,7 +130,7 @@ void PutGroup(const MatmulArgs& args, std::size_t out, std::size_t last_out, std
 // Keeps the compiler from regrouping additions, which would need more registers than there are.
 KVD_ALWAYS_INLINE void Keep(__m256i& v) { __asm__("" : "+x"(v)); }
 
-// Sums of products of one block of kRows rows of x and two groups of outputs.
+// Sums of products of one block of kRows rows of x and two groups of outputs of the form Q.
 template <class Q, int kRows>
 struct BlockSums {
   using Sums = __m256i[kRows][2];
@@ -183,6 +191,7 @@ struct QuantWideStep {
   std::size_t out_count;  // number of outputs to write, <= 16
 };
 
+// Q: a PanelForm.
 template <class Q, int kRows>
 void QuantWideTile(const QuantWideStep& step, Ahead* next) {
   using Shape = PanelShape<Q>;
@@ -321,7 +330,7 @@ void WideQuantMatmul(const MatmulArgs& args) {
         if (last - step.out < 16) step.out_count = last - step.out;
         StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
           constexpr int kRows = decltype(r)::value + 1;
-          if (rows == kRows) QuantWideTile<Q, kRows>(step, &ahead);
+          if (rows == kRows) QuantWideTile<FormOf<Q>, kRows>(step, &ahead);
         });
       }
     }

@@ -11,6 +11,7 @@
 #include "kernels/avx512/quads.h"
 #include "kernels/lanes/ahead.h"
 #include "kernels/lanes/dot_tile.h"
+#include "kernels/lanes/panel_form.h"
 #include "kernels/quant_panel.h"
 
 namespace kvd::kernels::avx512 {
@@ -25,6 +26,11 @@ struct PanelShape {
   static constexpr std::size_t kVectors = kBytesAt + 8;
   static_assert(kVectors * 64 <= kQuantPanelBlockBytes);
 };
+
+// The form of a panel of Q. Every offset is 128 in a panel of unsigned bytes.
+template <class Q>
+using FormOf =
+    PanelForm<Q::kOffset == 0 ? 0 : 128, 8, false, Q::kMinimums, Q::kHalves, kHasHalfMinimums<Q>>;
 
 // Writes four blocks of sixteen outputs to a panel. quads[q] has the outputs q, 4 + q, 8 + q and 12
 // + q. blocks[b]: where block b is written.
@@ -132,6 +138,7 @@ struct QuantWideStep {
   std::size_t out_count;  // number of outputs to write, <= 32
 };
 
+// Q: a PanelForm.
 template <class Q, int kRows>
 void QuantWideTile(const QuantWideStep& step, Ahead* next) {
   using Shape = PanelShape<Q>;
@@ -277,7 +284,7 @@ void WideQuantMatmul(const MatmulArgs& args) {
         if (last - step.out < 32) step.out_count = last - step.out;
         StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
           constexpr int kRows = decltype(r)::value + 1;
-          if (rows == kRows) QuantWideTile<Q, kRows>(step, &ahead);
+          if (rows == kRows) QuantWideTile<FormOf<Q>, kRows>(step, &ahead);
         });
       }
     }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/e2e/support/served_daemon.h"
+#include "tests/support/test_scale.h"
 #include "text/chat/chat_formatter.h"
 
 namespace kvd {
@@ -169,6 +170,10 @@ TEST_F(ChatTurnsTest, PublishedTemplatesReuseWhatTheyDoNotRewrite) {
     std::ostringstream text;
     text << file.rdbuf();
     if (!text.str().empty()) programs[entry.path().filename().string()] = text.str();
+  }
+  if (test::IsScaledDown()) {  // sanitizer builds take every third template
+    std::size_t number = 0;
+    std::erase_if(programs, [&](const auto&) { return number++ % 3 != 0; });
   }
   ASSERT_FALSE(programs.empty());
   std::size_t refused = 0;
