@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/error.h"
-#include "shm/segment_layout.h"
+#include "shm/map_layout.h"
 
 namespace kvd {
 

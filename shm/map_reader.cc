@@ -16,6 +16,7 @@
 #include "base/ids.h"
 #include "base/text.h"
 #include "shm/sealed_memory.h"
+#include "shm/segment_layout.h"
 
 namespace kvd {
 namespace {

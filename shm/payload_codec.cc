@@ -10,6 +10,7 @@
 #include "base/siphash.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "shm/payload_bytes.h"
 #include "shm/wire_check.h"
 
 namespace kvd::wire {
@@ -18,52 +19,6 @@ namespace {
 std::unexpected<Error> Bad(std::string_view field, const std::string& sentence) {
   return Fail(Code::kInvalidArgument, field, ": ", sentence);
 }
-
-// Reads a payload front to back. REQUIRES of Take, TakeSpan and TakeText: Left() is large enough.
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  std::size_t Left() const { return bytes_.size(); }
-  std::span<const std::byte> TakeSpan(std::size_t byte_count) {
-    KVD_ASSERT(byte_count <= bytes_.size());
-    const auto taken = bytes_.first(byte_count);
-    bytes_ = bytes_.subspan(byte_count);
-    return taken;
-  }
-  template <class T>
-  T Take() {
-    T value;
-    std::memcpy(&value, TakeSpan(sizeof value).data(), sizeof value);
-    return value;
-  }
-  std::string_view TakeText(std::size_t byte_count) {
-    const auto taken = TakeSpan(byte_count);
-    return {reinterpret_cast<const char*>(taken.data()), taken.size()};
-  }
-
- private:
-  std::span<const std::byte> bytes_;
-};
-
-class Writer {
- public:
-  explicit Writer(std::span<std::byte> bytes) : bytes_(bytes) {}
-  ~Writer() { KVD_ASSERT(bytes_.empty()); }
-  Writer(const Writer&) = delete;
-  Writer& operator=(const Writer&) = delete;
-  void Put(const void* source, std::size_t byte_count) {
-    KVD_ASSERT(byte_count <= bytes_.size());
-    if (byte_count != 0) std::memcpy(bytes_.data(), source, byte_count);
-    bytes_ = bytes_.subspan(byte_count);
-  }
-  template <class T>
-  void PutValue(const T& value) {
-    Put(&value, sizeof value);
-  }
-
- private:
-  std::span<std::byte> bytes_;
-};
 
 // Returns whether `value` is in [low, high]; returns false for NaN.
 bool IsWithin(float value, float low, float high) { return value >= low && value <= high; }
@@ -99,7 +54,8 @@ std::size_t TriggerBytes(std::span<const TriggerView> triggers) {
   return byte_count;
 }
 
-Result<std::vector<GenerateRequest::Trigger>> ParseTriggers(Reader reader, std::uint32_t count,
+Result<std::vector<GenerateRequest::Trigger>> ParseTriggers(PayloadReader reader,
+                                                            std::uint32_t count,
                                                             std::uint32_t vocab_size) {
   std::vector<GenerateRequest::Trigger> triggers;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -123,7 +79,7 @@ Result<std::vector<GenerateRequest::Trigger>> ParseTriggers(Reader reader, std::
 }
 
 // The hash of the rest of the payload, triggers and grammar; 0 without a grammar.
-std::uint64_t HashOfGrammar(Reader rest, std::uint32_t grammar_bytes) {
+std::uint64_t HashOfGrammar(PayloadReader rest, std::uint32_t grammar_bytes) {
   if (grammar_bytes == 0) return 0;
   const std::uint64_t hash = SipHash24(0x6b766420, 0x6772616d6d617221, rest.TakeText(rest.Left()));
   return hash != 0 ? hash : 1;
@@ -131,7 +87,7 @@ std::uint64_t HashOfGrammar(Reader rest, std::uint32_t grammar_bytes) {
 
 // Parses `count` texts. The length of each is written before it, and `validate` must accept each.
 // `field`: the name of one text. The texts end where the reader ends.
-Result<std::vector<std::string>> ParseShortTexts(Reader reader, std::uint32_t count,
+Result<std::vector<std::string>> ParseShortTexts(PayloadReader reader, std::uint32_t count,
                                                  const std::string& field,
                                                  Status (*validate)(std::string_view)) {
   std::vector<std::string> texts;
@@ -230,7 +186,7 @@ void EncodeGenerate(const GenerateView& generate, std::span<std::byte> out) {
   params.grammar_bytes = static_cast<std::uint32_t>(generate.grammar.size());
   params.trigger_count = static_cast<std::uint32_t>(generate.triggers.size());
   params.trigger_bytes = static_cast<std::uint32_t>(TriggerBytes(generate.triggers));
-  Writer writer(out);
+  PayloadWriter writer(out);
   writer.PutValue(params);
   writer.Put(generate.tokens.data(), generate.tokens.size_bytes());
   writer.Put(generate.biases.data(), generate.biases.size_bytes());
@@ -250,7 +206,7 @@ void EncodeGenerate(const GenerateView& generate, std::span<std::byte> out) {
 
 Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
                                       std::uint32_t vocab_size) {
-  Reader reader(payload);
+  PayloadReader reader(payload);
   if (reader.Left() < sizeof(GenerateParams)) {
     return Bad("generate",
                Concat(payload.size(), " bytes, at least ", sizeof(GenerateParams), " wanted"));
@@ -276,13 +232,13 @@ Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
     bias = reader.Take<LogitBias>();
     KVD_CHECK_OK(ValidateLogitBias(bias, vocab_size));
   }
-  KVD_TRY(request.stops, ParseShortTexts(Reader(reader.TakeSpan(params.stop_bytes)),
+  KVD_TRY(request.stops, ParseShortTexts(PayloadReader(reader.TakeSpan(params.stop_bytes)),
                                          params.stop_count, "generate.stop", ValidateStop));
   KVD_TRY(request.breakers,
-          ParseShortTexts(Reader(reader.TakeSpan(params.breaker_bytes)), params.breaker_count,
-                          "generate.breaker", ValidateBreaker));
+          ParseShortTexts(PayloadReader(reader.TakeSpan(params.breaker_bytes)),
+                          params.breaker_count, "generate.breaker", ValidateBreaker));
   request.grammar_hash = HashOfGrammar(reader, params.grammar_bytes);
-  KVD_TRY(request.triggers, ParseTriggers(Reader(reader.TakeSpan(params.trigger_bytes)),
+  KVD_TRY(request.triggers, ParseTriggers(PayloadReader(reader.TakeSpan(params.trigger_bytes)),
                                           params.trigger_count, vocab_size));
   request.grammar = reader.TakeText(params.grammar_bytes);
   if (!IsValidUtf8(request.grammar)) return Bad("generate.grammar", "not valid UTF-8");
@@ -309,14 +265,14 @@ std::size_t TokenListsBytes(std::span<const std::span<const TokenId>> lists) {
 }
 
 void EncodeTokenLists(std::span<const std::span<const TokenId>> lists, std::span<std::byte> out) {
-  Writer writer(out);
+  PayloadWriter writer(out);
   writer.PutValue(static_cast<std::uint32_t>(lists.size()));
   for (const auto list : lists) writer.PutValue(static_cast<std::uint32_t>(list.size()));
   for (const auto list : lists) writer.Put(list.data(), list.size_bytes());
 }
 
 Result<TokenLists> ParseTokenLists(std::span<const std::byte> payload, std::uint32_t vocab_size) {
-  Reader reader(payload);
+  PayloadReader reader(payload);
   if (reader.Left() < sizeof(std::uint32_t)) return Bad("texts", "the payload has no count");
   const auto list_count = reader.Take<std::uint32_t>();
   KVD_CHECK_OK(CheckCount("texts", list_count, 1, kEmbedTextsMax));
@@ -350,7 +306,7 @@ std::size_t TextsBytes(std::span<const std::string_view> texts) {
 }
 
 void EncodeTexts(std::span<const std::string_view> texts, std::span<std::byte> out) {
-  Writer writer(out);
+  PayloadWriter writer(out);
   for (const std::string_view text : texts) {
     writer.PutValue(static_cast<std::uint32_t>(text.size()));
     writer.Put(text.data(), text.size());
@@ -366,7 +322,7 @@ std::string RankField(std::size_t text) {
 }  // namespace
 
 Result<std::vector<std::string_view>> SplitTexts(std::span<const std::byte> payload) {
-  Reader reader(payload);
+  PayloadReader reader(payload);
   std::vector<std::string_view> texts;
   while (reader.Left() != 0) {
     if (texts.size() == kRankDocumentsMax + 1) {
@@ -404,7 +360,7 @@ std::size_t ChatTextsBytes(std::span<const ChatTextView> texts) {
 }
 
 void EncodeChatTexts(std::span<const ChatTextView> texts, std::span<std::byte> out) {
-  Writer writer(out);
+  PayloadWriter writer(out);
   for (const ChatTextView& text : texts) {
     writer.PutValue(ChatText{static_cast<std::uint32_t>(text.kind),
                              static_cast<std::uint32_t>(text.name.size()),
@@ -415,7 +371,7 @@ void EncodeChatTexts(std::span<const ChatTextView> texts, std::span<std::byte> o
 }
 
 Result<std::vector<ChatTextView>> ParseChatTexts(std::span<const std::byte> output) {
-  Reader reader(output);
+  PayloadReader reader(output);
   std::vector<ChatTextView> texts;
   while (reader.Left() != 0) {
     const std::string field = Concat("chat text ", texts.size());

@@ -1,5 +1,4 @@
-// A reading is one interpretation of a file: a layout, a list of caches, and whether cells have
-// extra coordinates. `Attempt` reads the file field by field according to a reading.
+// `Attempt` reads the file field by field according to a reading.
 // ReadLlamaStateFile tries all readings and returns the result of the first reading that uses every
 // byte. If no reading uses every byte, ReadLlamaStateFile returns the error at the largest offset.
 #include "client/llama_state/llama_state_file.h"
@@ -10,48 +9,10 @@
 
 #include "base/text.h"
 #include "client/llama_state/llama_state_cursor.h"
+#include "client/llama_state/llama_state_reading.h"
 
 namespace kvd {
 namespace {
-
-// The form of a cache in the file. kSparse: the cache has rows for only some of the declared
-// layers; only the last cache can have this form. kKeyStreams: streams without V.
-enum class CacheForm : std::uint8_t { kNone, kPlain, kStreams, kKeyStreams, kSparse };
-
-bool HasStreams(CacheForm form) {
-  return form == CacheForm::kStreams || form == CacheForm::kKeyStreams;
-}
-
-struct Reading {
-  LlamaLayout layout;
-  std::array<CacheForm, 3> caches;
-  bool has_coordinates;
-};
-
-constexpr CacheForm kNone = CacheForm::kNone;
-constexpr CacheForm kPlain = CacheForm::kPlain;
-constexpr CacheForm kStreams = CacheForm::kStreams;
-constexpr CacheForm kKeyStreams = CacheForm::kKeyStreams;
-constexpr CacheForm kSparse = CacheForm::kSparse;
-
-// All readings, in the order of preference; the order matters only for files without cells.
-constexpr Reading kReadings[] = {
-    {LlamaLayout::kFebruary2025, {kPlain, kNone, kNone}, false},
-    {LlamaLayout::kFebruary2025, {kPlain, kSparse, kNone}, false},
-    {LlamaLayout::kAugust2026, {kStreams, kNone, kNone}, false},
-    {LlamaLayout::kAugust2026, {kStreams, kSparse, kNone}, false},
-    {LlamaLayout::kAugust2026, {kStreams, kStreams, kNone}, false},
-    {LlamaLayout::kAugust2026, {kStreams, kStreams, kSparse}, false},
-    {LlamaLayout::kAugust2026, {kPlain, kNone, kNone}, false},
-    {LlamaLayout::kAugust2026, {kStreams, kNone, kNone}, true},
-    {LlamaLayout::kAugust2026, {kStreams, kSparse, kNone}, true},
-    {LlamaLayout::kAugust2026, {kStreams, kStreams, kNone}, true},
-    {LlamaLayout::kAugust2026, {kStreams, kStreams, kSparse}, true},
-    {LlamaLayout::kAugust2026, {kKeyStreams, kNone, kNone}, false},
-    {LlamaLayout::kAugust2026, {kKeyStreams, kNone, kNone}, true},
-    {LlamaLayout::kAugust2026, {kKeyStreams, kSparse, kNone}, false},
-    {LlamaLayout::kAugust2026, {kKeyStreams, kSparse, kNone}, true},
-};
 
 // Smallest size of a cell: its position and its count of sequence ids.
 constexpr std::uint64_t kCellBytesMin = 8;

@@ -1,0 +1,49 @@
+// The readings of a state file of llama.cpp (client/llama_state/llama_state_file.h). A reading is
+// one interpretation of a file: a layout, a list of caches, and whether cells have extra
+// coordinates. Files do not record which one is right.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "client/llama_state/llama_state_file.h"
+
+namespace kvd {
+
+// The form of a cache in the file. kSparse: the cache has rows for only some of the declared
+// layers; only the last cache can have this form. kKeyStreams: streams without V.
+enum class CacheForm : std::uint8_t { kNone, kPlain, kStreams, kKeyStreams, kSparse };
+
+inline bool HasStreams(CacheForm form) {
+  return form == CacheForm::kStreams || form == CacheForm::kKeyStreams;
+}
+
+struct Reading {
+  LlamaLayout layout;
+  std::array<CacheForm, 3> caches;
+  bool has_coordinates;
+};
+
+// All readings, in the order of preference; the order matters only for files without cells.
+inline constexpr auto kReadings = [] {
+  using enum CacheForm;
+  return std::to_array<Reading>({
+      {LlamaLayout::kFebruary2025, {kPlain, kNone, kNone}, false},
+      {LlamaLayout::kFebruary2025, {kPlain, kSparse, kNone}, false},
+      {LlamaLayout::kAugust2026, {kStreams, kNone, kNone}, false},
+      {LlamaLayout::kAugust2026, {kStreams, kSparse, kNone}, false},
+      {LlamaLayout::kAugust2026, {kStreams, kStreams, kNone}, false},
+      {LlamaLayout::kAugust2026, {kStreams, kStreams, kSparse}, false},
+      {LlamaLayout::kAugust2026, {kPlain, kNone, kNone}, false},
+      {LlamaLayout::kAugust2026, {kStreams, kNone, kNone}, true},
+      {LlamaLayout::kAugust2026, {kStreams, kSparse, kNone}, true},
+      {LlamaLayout::kAugust2026, {kStreams, kStreams, kNone}, true},
+      {LlamaLayout::kAugust2026, {kStreams, kStreams, kSparse}, true},
+      {LlamaLayout::kAugust2026, {kKeyStreams, kNone, kNone}, false},
+      {LlamaLayout::kAugust2026, {kKeyStreams, kNone, kNone}, true},
+      {LlamaLayout::kAugust2026, {kKeyStreams, kSparse, kNone}, false},
+      {LlamaLayout::kAugust2026, {kKeyStreams, kSparse, kNone}, true},
+  });
+}();
+
+}  // namespace kvd
