@@ -118,12 +118,12 @@ endfunction()
 
 # kvd_test(NAME SOURCES... LIBS... [ALONE SOURCES...] [TIMEOUT seconds]): a GoogleTest binary that
 # runs in the repository's root, where it finds the shared test data. The default timeout is 600
-# seconds. Programs of more than five files are compiled by kvd_compile_together.
+# seconds. The files of a program are compiled by kvd_compile_together.
 function(kvd_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;ALONE" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   list(LENGTH ARG_SOURCES source_count)
-  if(source_count GREATER 5)
+  if(source_count GREATER 1)
     kvd_compile_together(${name} ALONE ${ARG_ALONE})
   endif()
   target_link_libraries(${name} PRIVATE kvd_flags ${ARG_LIBS} GTest::gmock GTest::gtest_main)
