@@ -4,6 +4,7 @@
 
 #include "kernels/avx2/lanes.h"
 #include "kernels/data_type.h"
+#include "kernels/lanes/block_bits.h"
 #include "kernels/lanes/decoder.h"
 #include "kernels/lanes/part_decoders.h"
 #include "kernels/quant_blocks.h"
@@ -109,6 +110,8 @@ struct FifthBits {
   }
 };
 
+using KBits = BlockBits<Bytes>;
+
 struct DecodeQ4_0 : BlockDecoder<Lanes, BlockQ4_0, 32> {
   struct State {
     V d;
@@ -200,13 +203,7 @@ struct PartScales {
   __m256 minima;
   static KVD_ALWAYS_INLINE PartScales Of(std::uint16_t d, std::uint16_t dmin,
                                          const std::uint8_t* scales) {
-    const std::uint32_t w0 = Bytes::LoadWord(scales), w1 = Bytes::LoadWord(scales + 4),
-                        w2 = Bytes::LoadWord(scales + 8);
-    const __m128i bytes = _mm_setr_epi32(
-        static_cast<int>(w0 & 0x3f3f3f3fu),
-        static_cast<int>((w2 & 0x0f0f0f0fu) | ((w0 >> 6) & 0x03030303u) << 4),
-        static_cast<int>(w1 & 0x3f3f3f3fu),
-        static_cast<int>(((w2 >> 4) & 0x0f0f0f0fu) | ((w1 >> 6) & 0x03030303u) << 4));
+    const __m128i bytes = KBits::PartScales(scales);
     const __m256 negative_dmin = _mm256_xor_ps(Bytes::HalfEverywhere(dmin), _mm256_set1_ps(-0.0f));
     return {_mm256_mul_ps(Bytes::Signed8(bytes), Bytes::HalfEverywhere(d)),
             _mm256_mul_ps(Bytes::Signed8(_mm_srli_si128(bytes, 8)), negative_dmin)};
@@ -276,15 +273,7 @@ struct DecodeQ6_K : BlockDecoder<Lanes, BlockQ6_K, 256> {
   }
   template <int kPair>
   static KVD_ALWAYS_INLINE void Pair(const State& state, V* a, V* b) {
-    constexpr int kHalf = kPair / 4, kPart = kPair % 4;
-    const __m256i ql = Bytes::Load32(state.block->ql + 64 * kHalf + 32 * (kPart % 2));
-    const __m256i qh = Bytes::Load32(state.block->qh + 32 * kHalf);
-    const __m256i low =
-        _mm256_and_si256(_mm256_srli_epi16(ql, 4 * (kPart / 2)), _mm256_set1_epi8(15));
-    const __m256i high = _mm256_and_si256(
-        kPart < 3 ? _mm256_slli_epi16(qh, kPart < 3 ? 4 - 2 * kPart : 0) : _mm256_srli_epi16(qh, 2),
-        _mm256_set1_epi8(48));
-    const __m256i q = _mm256_sub_epi8(_mm256_or_si256(low, high), _mm256_set1_epi8(32));
+    const __m256i q = KBits::Six<kPair>(*state.block);
     const __m256 scales = kPair < 4 ? state.scales.low : state.scales.high;
     *a = Lanes::Mul(Bytes::Signed(_mm256_castsi256_si128(q)), Bytes::Lane(scales, 2 * kPair % 8));
     *b = Lanes::Mul(Bytes::Signed(_mm256_extracti128_si256(q, 1)),

@@ -9,9 +9,9 @@
 #pragma once
 
 #include "kernels/avx2/turned_words.h"
-#include "kernels/lanes/ahead.h"
 #include "kernels/lanes/dot_tile.h"
 #include "kernels/lanes/panel_form.h"
+#include "kernels/lanes/wide_quant.h"
 #include "kernels/quant_panel.h"
 
 namespace kvd::kernels::avx2 {
@@ -181,16 +181,6 @@ struct BlockSums {
   }
 };
 
-// The arguments of kRows rows of x times two groups.
-struct QuantWideStep {
-  const std::uint8_t* panel;  // two groups
-  const QuantizedRow* x;      // [kRows]
-  std::size_t block_count;
-  float* const* y;  // [kRows]
-  std::size_t out;
-  std::size_t out_count;  // number of outputs to write, <= 16
-};
-
 // Q: a PanelForm.
 template <class Q, int kRows>
 void QuantWideTile(const QuantWideStep& step, Ahead* next) {
@@ -295,46 +285,24 @@ void QuantWideTile(const QuantWideStep& step, Ahead* next) {
   });
 }
 
-template <class Q>
-void WideQuantMatmul(const MatmulArgs& args) {
-  constexpr std::size_t kTileRows = 3;
-  const std::size_t block_count = args.in_features / kQuantizedBlock;
-  const std::size_t panel_outs = QuantPanelOuts(block_count, args.row_count, args.panel_outs);
-  const std::size_t group_bytes = block_count * PanelShape<Q>::kVectors * 32;
-  auto* const panel = reinterpret_cast<std::uint8_t*>(args.workspace);
-  const std::size_t tile_count = (args.row_count + kTileRows - 1) / kTileRows;
-  for (std::size_t first = args.first_out; first < args.last_out; first += panel_outs) {
-    const std::size_t left = args.last_out - first;
-    const std::size_t last = first + (left < panel_outs ? left : panel_outs);
-    const std::size_t group_count = (last - first + 15) / 16 * 2;
-    const std::size_t row_bytes = QuadRowBytes<Q>(args.in_features);
-    Ahead ahead(static_cast<const std::uint8_t*>(args.weights) + last * row_bytes,
-                panel_outs * row_bytes, group_count / 2 * tile_count * block_count);
-    for (std::size_t g = 0; g < group_count; ++g) {
-      PutGroup<Q>(args, first + 8 * g, last, panel + g * group_bytes);
-    }
-    for (std::size_t t = 0; t < tile_count; ++t) {
-      const std::size_t row = args.row_count * t / tile_count;
-      const std::size_t rows = args.row_count * (t + 1) / tile_count - row;
-      QuantizedRow x[kTileRows];
-      for (std::size_t r = 0; r < rows; ++r) {
-        x[r] = QuantizedRowAt(args.quantized_x, args.in_features, row + r);
-      }
-      QuantWideStep step = {.panel = panel,
-                            .x = x,
-                            .block_count = block_count,
-                            .y = args.y + row,
-                            .out = first,
-                            .out_count = 16};
-      for (; step.out < last; step.out += 16, step.panel += 2 * group_bytes) {
-        if (last - step.out < 16) step.out_count = last - step.out;
-        StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
-          constexpr int kRows = decltype(r)::value + 1;
-          if (rows == kRows) QuantWideTile<FormOf<Q>, kRows>(step, &ahead);
-        });
-      }
-    }
+// As kernels/lanes/wide_quant.h needs it.
+struct Panels {
+  static constexpr std::size_t kGroupOuts = 8, kVectorBytes = 32;
+  template <class Q>
+  static constexpr std::size_t kTileRows = 3;
+  template <class Q>
+  static constexpr std::size_t kVectors = PanelShape<Q>::kVectors;
+  template <class Q>
+  using Form = FormOf<Q>;
+  template <class Q>
+  static KVD_ALWAYS_INLINE void Put(const MatmulArgs& args, std::size_t out, std::size_t last_out,
+                                    std::uint8_t* group) {
+    PutGroup<Q>(args, out, last_out, group);
   }
-}
+  template <class F, int kRows>
+  static KVD_ALWAYS_INLINE void Tile(const QuantWideStep& step, Ahead* ahead) {
+    QuantWideTile<F, kRows>(step, ahead);
+  }
+};
 
 }  // namespace kvd::kernels::avx2

@@ -28,7 +28,7 @@ void Matmul(const MatmulArgs& args) {
     if (IsNarrow(args)) {
       NarrowQuantMatmul<decltype(quads)>(args);
     } else {
-      WideQuantMatmul<decltype(quads)>(args);
+      WideQuantMatmul<Panels, decltype(quads)>(args);
     }
   });
   WithPlainDecoder<Isa>(args.weight_type, [&](auto decoder) KVD_INLINE_LAMBDA {
