@@ -21,6 +21,7 @@
 #include "base/check.h"
 #include "base/ids.h"
 #include "shm/map_reader.h"
+#include "shm/segment_layout.h"
 #include "shm/sealed_memory.h"
 #include "tests/fuzz/between_loads.h"
 #include "tests/fuzz/map_program.h"
