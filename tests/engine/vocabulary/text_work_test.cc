@@ -6,7 +6,6 @@
 #include "tests/engine/vocabulary/small_models.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
 #include "tests/support/counting_work.h"
-#include "tests/support/test_scale.h"
 
 namespace kvd {
 namespace {
@@ -52,7 +51,6 @@ std::vector<VocabularyData> AllKinds() {
 // Runs of digits, letters, spaces, combining marks, apostrophes and line feeds, ideographs, very
 // long words, and texts that special tokens and sequences of bases divide.
 TEST(TextWorkTest, StepsOfTokenizingAreLinearInTheText) {
-  const std::size_t bytes = test::IsScaledDown() ? 1 << 14 : 1 << 16;
   for (const VocabularyData& data : AllKinds()) {
     const auto vocabulary = MakeVocabulary(data);
     ASSERT_NE(vocabulary, nullptr);
@@ -76,9 +74,9 @@ TEST(TextWorkTest, StepsOfTokenizingAreLinearInTheText) {
                              "<user>\ufeff",
                              "bb",
                              "abb"}) {
-      const std::uint64_t steps = TokenizeSteps(*vocabulary, part, bytes);
+      const std::uint64_t steps = TokenizeSteps(*vocabulary, part, 1 << 16);
       EXPECT_GT(steps, 3u) << data.model << " '" << part << "'";
-      EXPECT_LT(TokenizeSteps(*vocabulary, part, 4 * bytes), 5 * steps)
+      EXPECT_LT(TokenizeSteps(*vocabulary, part, 1 << 18), 5 * steps)
           << data.model << " '" << part << "'";
     }
   }
