@@ -46,8 +46,8 @@ test: build-release
 	tools/check/run_tests $(STRICT) build/release
 demo: build-demo
 	build/release/bin/kvd-demo --seed $(SEED) $(if $(MODEL),--model $(MODEL))
-# DESTDIR and PREFIX (/usr/local) as usual: the unit and kvd.pc name PREFIX.
 programs: build-programs
+# DESTDIR and PREFIX (/usr/local) as usual: the unit and kvd.pc name PREFIX.
 install: build-programs
 	cmake --install build/release --prefix $(abspath $(PREFIX))
 bench: build-release

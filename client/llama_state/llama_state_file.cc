@@ -1,6 +1,6 @@
-// `Attempt` reads the file field by field according to a reading.
-// ReadLlamaStateFile tries all readings and returns the result of the first reading that uses every
-// byte. If no reading uses every byte, ReadLlamaStateFile returns the error at the largest offset.
+// `Attempt` reads the file field by field according to a reading. ReadLlamaStateFile tries all
+// readings and returns the result of the first reading that uses every byte. If no reading uses
+// every byte, ReadLlamaStateFile returns the error at the largest offset.
 #include "client/llama_state/llama_state_file.h"
 
 #include <array>
@@ -24,7 +24,7 @@ constexpr std::size_t kNumberUnits = 8;  // units of work (WorkMeter) for one nu
 
 class Attempt {
  public:
-  Attempt(std::span<const std::byte> file, const Reading& reading, WorkControl& work)
+  Attempt(std::span<const std::byte> file, const LlamaReading& reading, WorkControl& work)
       : cursor_(file), reading_(reading), meter_(work) {}
 
   Result<LlamaStateFile> Read();
@@ -37,12 +37,12 @@ class Attempt {
   Status ReadArchitecture();
   Status ReadOutputs();
   Status ReadFloats(const char* count_field, const char* field, LlamaFloats* floats);
-  Status ReadStreams(CacheForm form);
-  Status ReadCells(std::uint32_t stream, std::uint32_t cell_count, CacheForm form);
-  Status ReadCell(CacheForm form, LlamaCells& part);
+  Status ReadStreams(LlamaCacheForm form);
+  Status ReadCells(std::uint32_t stream, std::uint32_t cell_count, LlamaCacheForm form);
+  Status ReadCell(LlamaCacheForm form, LlamaCells& part);
   Status ReadCoordinates(std::int32_t pos);
-  Status ReadSequenceIds(CacheForm form, LlamaCells& part, LlamaCell& cell);
-  Status ReadData(CacheForm form, LlamaCells& part);
+  Status ReadSequenceIds(LlamaCacheForm form, LlamaCells& part, LlamaCell& cell);
+  Status ReadData(LlamaCacheForm form, LlamaCells& part);
   Status ReadSparseData(LlamaCells& part);
   Result<LlamaRows> ReadRows(const char* type_field, const char* bytes_field, const char* field,
                              std::uint64_t cell_count);
@@ -50,7 +50,7 @@ class Attempt {
   Result<kernels::DataType> ReadType(const char* field);
 
   LlamaStateCursor cursor_;
-  const Reading& reading_;
+  const LlamaReading& reading_;
   WorkMeter meter_;
   // Whether the file has a token id after the position and the sequences of each cell.
   bool has_cell_tokens_ = false;
@@ -64,8 +64,8 @@ Result<LlamaStateFile> Attempt::Read() {
     KVD_CHECK_OK(ReadArchitecture());
     if (reading_.layout == LlamaLayout::kFebruary2025) KVD_CHECK_OK(ReadOutputs());
   }
-  for (CacheForm form : reading_.caches) {
-    if (form == CacheForm::kNone) break;
+  for (LlamaCacheForm form : reading_.caches) {
+    if (form == LlamaCacheForm::kNone) break;
     cursor_.place() = {};
     cursor_.place().cache = file_.cache_count;
     if (HasStreams(form)) {
@@ -180,7 +180,7 @@ Status Attempt::ReadFloats(const char* count_field, const char* field, LlamaFloa
   return {};
 }
 
-Status Attempt::ReadStreams(CacheForm form) {
+Status Attempt::ReadStreams(LlamaCacheForm form) {
   KVD_TRY(const std::uint32_t streams,
           cursor_.Count<std::uint32_t>("stream_count", sizeof(std::uint32_t)));
   if (streams == 0 || streams > kLlamaStreamsMax) {
@@ -196,7 +196,7 @@ Status Attempt::ReadStreams(CacheForm form) {
 }
 
 // REQUIRES: the file has at least cell_count * kCellBytesMin more bytes (Count has checked it).
-Status Attempt::ReadCells(std::uint32_t stream, std::uint32_t cell_count, CacheForm form) {
+Status Attempt::ReadCells(std::uint32_t stream, std::uint32_t cell_count, LlamaCacheForm form) {
   LlamaCells part;
   part.cache = file_.cache_count;
   part.stream = stream;
@@ -212,7 +212,7 @@ Status Attempt::ReadCells(std::uint32_t stream, std::uint32_t cell_count, CacheF
   return {};
 }
 
-Status Attempt::ReadCell(CacheForm form, LlamaCells& part) {
+Status Attempt::ReadCell(LlamaCacheForm form, LlamaCells& part) {
   LlamaCell cell;
   KVD_TRY(cell.pos, cursor_.Number<std::int32_t>("pos"));
   if (cell.pos < 0 || cell.pos == std::numeric_limits<std::int32_t>::max()) {
@@ -223,7 +223,7 @@ Status Attempt::ReadCell(CacheForm form, LlamaCells& part) {
   return {};
 }
 
-Status Attempt::ReadSequenceIds(CacheForm form, LlamaCells& part, LlamaCell& cell) {
+Status Attempt::ReadSequenceIds(LlamaCacheForm form, LlamaCells& part, LlamaCell& cell) {
   KVD_TRY(const std::uint32_t count,
           cursor_.Count<std::uint32_t>("sequence_count", sizeof(std::int32_t)));
   if (file_.kind == LlamaFileKind::kSequence) {
@@ -277,18 +277,18 @@ Status Attempt::ReadCoordinates(std::int32_t pos) {
       Concat("coordinates (", x, ", ", y, ") at position ", pos, " belong to an image"));
 }
 
-Status Attempt::ReadData(CacheForm form, LlamaCells& part) {
+Status Attempt::ReadData(LlamaCacheForm form, LlamaCells& part) {
   KVD_TRY(const std::uint32_t transposed, cursor_.Number<std::uint32_t>("v_trans"));
-  if (transposed > (form == CacheForm::kSparse ? 0u : 1u)) {
+  if (transposed > (form == LlamaCacheForm::kSparse ? 0u : 1u)) {
     return cursor_.Refuse(
         Code::kCorrupt, "v_trans",
-        Concat(transposed, (form == CacheForm::kSparse ? ": states are not transposed"
-                                                       : " is neither 0 nor 1")));
+        Concat(transposed, (form == LlamaCacheForm::kSparse ? ": states are not transposed"
+                                                            : " is neither 0 nor 1")));
   }
   KVD_TRY(part.declared_layers, cursor_.Number<std::uint32_t>("layer_count"));
-  if (form == CacheForm::kSparse) return ReadSparseData(part);
+  if (form == LlamaCacheForm::kSparse) return ReadSparseData(part);
   const std::uint64_t layer_bytes_min =
-      form == CacheForm::kKeyStreams ? kLayerBytesMin : 2 * kLayerBytesMin;
+      form == LlamaCacheForm::kKeyStreams ? kLayerBytesMin : 2 * kLayerBytesMin;
   if (part.declared_layers > cursor_.remaining() / layer_bytes_min) {
     return cursor_.Refuse(
         Code::kCorrupt, "layer_count",
@@ -302,7 +302,7 @@ Status Attempt::ReadData(CacheForm form, LlamaCells& part) {
     KVD_TRY(const LlamaRows rows, ReadRows("k_type", "k_row_bytes", "K", cells));
     part.k.push_back(rows);
   }
-  if (form == CacheForm::kKeyStreams) {
+  if (form == LlamaCacheForm::kKeyStreams) {
     cursor_.place().layer.reset();
     return {};
   }
@@ -407,7 +407,7 @@ const char* LlamaLayoutName(LlamaLayout layout) {
 Result<LlamaStateFile> ReadLlamaStateFile(std::span<const std::byte> file, WorkControl& work) {
   Error farthest;
   std::uint64_t farthest_offset = 0;
-  for (const Reading& reading : kReadings) {
+  for (const LlamaReading& reading : kLlamaReadings) {
     KVD_CHECK_OK(work.Continue());
     Attempt attempt(file, reading, work);
     Result<LlamaStateFile> read = attempt.Read();

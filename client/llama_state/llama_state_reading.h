@@ -12,22 +12,22 @@ namespace kvd {
 
 // The form of a cache in the file. kSparse: the cache has rows for only some of the declared
 // layers; only the last cache can have this form. kKeyStreams: streams without V.
-enum class CacheForm : std::uint8_t { kNone, kPlain, kStreams, kKeyStreams, kSparse };
+enum class LlamaCacheForm : std::uint8_t { kNone, kPlain, kStreams, kKeyStreams, kSparse };
 
-inline bool HasStreams(CacheForm form) {
-  return form == CacheForm::kStreams || form == CacheForm::kKeyStreams;
+inline bool HasStreams(LlamaCacheForm form) {
+  return form == LlamaCacheForm::kStreams || form == LlamaCacheForm::kKeyStreams;
 }
 
-struct Reading {
+struct LlamaReading {
   LlamaLayout layout;
-  std::array<CacheForm, 3> caches;
+  std::array<LlamaCacheForm, 3> caches;
   bool has_coordinates;
 };
 
 // All readings, in the order of preference; the order matters only for files without cells.
-inline constexpr auto kReadings = [] {
-  using enum CacheForm;
-  return std::to_array<Reading>({
+inline constexpr auto kLlamaReadings = [] {
+  using enum LlamaCacheForm;
+  return std::to_array<LlamaReading>({
       {LlamaLayout::kFebruary2025, {kPlain, kNone, kNone}, false},
       {LlamaLayout::kFebruary2025, {kPlain, kSparse, kNone}, false},
       {LlamaLayout::kAugust2026, {kStreams, kNone, kNone}, false},

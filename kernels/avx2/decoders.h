@@ -110,8 +110,6 @@ struct FifthBits {
   }
 };
 
-using KBits = BlockBits<Bytes>;
-
 struct DecodeQ4_0 : BlockDecoder<Lanes, BlockQ4_0, 32> {
   struct State {
     V d;
@@ -196,6 +194,8 @@ struct DecodeQ8_0 : BlockDecoder<Lanes, BlockQ8_0, 32> {
     *b = Lanes::Mul(Bytes::Signed(Bytes::Load16(state.qs + 16)), state.d);
   }
 };
+
+using KBits = BlockBits<Bytes>;
 
 // d * scale of the 8 parts of a q4_K or q5_K block, and -(dmin * minimum).
 struct PartScales {

@@ -287,11 +287,11 @@ void QuantWideTile(const QuantWideStep& step, Ahead* next) {
 
 // As kernels/lanes/wide_quant.h needs it.
 struct Panels {
-  static constexpr std::size_t kGroupOuts = 8, kVectorBytes = 32;
+  static constexpr std::size_t kGroupOuts = 8;
   template <class Q>
   static constexpr std::size_t kTileRows = 3;
   template <class Q>
-  static constexpr std::size_t kVectors = PanelShape<Q>::kVectors;
+  static constexpr std::size_t kBlockBytes = PanelShape<Q>::kVectors * 32;
   template <class Q>
   using Form = FormOf<Q>;
   template <class Q>

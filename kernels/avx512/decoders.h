@@ -84,8 +84,6 @@ struct Nibbles {
   }
 };
 
-using KBits = BlockBits<Bytes>;
-
 struct DecodeQ4_0 : BlockDecoder<Lanes, BlockQ4_0, 32> {
   struct State {
     V table;
@@ -174,6 +172,8 @@ struct DecodeQ8_0 : BlockDecoder<Lanes, BlockQ8_0, 32> {
     *b = Lanes::Mul(Bytes::Signed(Bytes::Load16(state.qs + 16)), state.d);
   }
 };
+
+using KBits = BlockBits<Bytes>;
 
 // d * scale of the 8 parts of a q4_K or q5_K block in lanes 0..7, -(dmin * minimum) in lanes 8..15.
 struct PartScales {

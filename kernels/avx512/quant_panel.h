@@ -241,11 +241,11 @@ void QuantWideTile(const QuantWideStep& step, Ahead* next) {
 
 // As kernels/lanes/wide_quant.h needs it.
 struct Panels {
-  static constexpr std::size_t kGroupOuts = 16, kVectorBytes = 64;
+  static constexpr std::size_t kGroupOuts = 16;
   template <class Q>
   static constexpr std::size_t kTileRows = Q::kHalves ? 4 : 6;
   template <class Q>
-  static constexpr std::size_t kVectors = PanelShape<Q>::kVectors;
+  static constexpr std::size_t kBlockBytes = PanelShape<Q>::kVectors * 64;
   template <class Q>
   using Form = FormOf<Q>;
   template <class Q>

@@ -1,10 +1,10 @@
 // Products of many quantised rows of x with panels of unpacked weights (kernels/quant_panel.h), in
 // tiles of a few rows of x and two groups of outputs.
 //
-// Panels has an instruction set's panels: kGroupOuts, the outputs of a group; kVectorBytes, the
-// bytes of a vector; kTileRows<Q>, the rows of a tile at most; Form<Q>, the PanelForm of a reader;
-// kVectors<Q>, the vectors of a block of a group; Put<Q>(args, out, last_out, group), which writes
-// one group; Tile<Form, kRows>(step, ahead).
+// Panels has an instruction set's panels: kGroupOuts, the outputs of a group; kBlockBytes<Q>, the
+// bytes of a block of a group; kTileRows<Q>, the largest number of rows of a tile; Form<Q>, the
+// PanelForm of a reader; Put<Q>(args, out, last_out, group), which writes one group; Tile<Form,
+// kRows>(step, ahead).
 #pragma once
 
 #include "kernels/lanes/ahead.h"
@@ -29,7 +29,7 @@ void WideQuantMatmul(const MatmulArgs& args) {
   constexpr std::size_t kGroupOuts = Panels::kGroupOuts, kTileOuts = 2 * kGroupOuts;
   const std::size_t block_count = args.in_features / kQuantizedBlock;
   const std::size_t panel_outs = QuantPanelOuts(block_count, args.row_count, args.panel_outs);
-  const std::size_t group_bytes = block_count * Panels::template kVectors<Q> * Panels::kVectorBytes;
+  const std::size_t group_bytes = block_count * Panels::template kBlockBytes<Q>;
   auto* const panel = reinterpret_cast<std::uint8_t*>(args.workspace);
   const std::size_t tile_count = (args.row_count + kTileRows - 1) / kTileRows;
   for (std::size_t first = args.first_out; first < args.last_out; first += panel_outs) {

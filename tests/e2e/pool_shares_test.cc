@@ -107,11 +107,17 @@ TEST_P(RetainedSharesTest, WhatRetainedSequencesBecomeStaysWithinThePoolShare) {
   EXPECT_TRUE(sequence) << sequence.error().message;
 }
 
-// Sanitizer builds take every third verb.
+// Sanitizer builds take every third verb, tenants other verbs than other uids.
 std::vector<HoldingVerb> TestedVerbs() {
   std::vector<HoldingVerb> tested;
   const std::size_t apart = test::IsScaledDown() ? 3 : 1;
-  for (std::size_t i = 0; i < kHoldingVerbs.size(); i += apart) tested.push_back(kHoldingVerbs[i]);
+#ifdef KVD_OTHER_IS_A_TENANT
+  const std::size_t first = apart - 1;
+#else
+  const std::size_t first = 0;
+#endif
+  for (std::size_t i = first; i < kHoldingVerbs.size(); i += apart)
+    tested.push_back(kHoldingVerbs[i]);
   return tested;
 }
 
