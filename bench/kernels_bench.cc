@@ -127,8 +127,9 @@ BENCHMARK(BM_MachineMultiplyAdds)->ArgName("bits")->Arg(256)->Arg(512);
 
 // ---- products
 
-void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType type, bool in_bf16,
+void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType type, WideForm form,
                   std::size_t row_count) {
+  const bool in_bf16 = form == WideForm::kBf16;
   const std::size_t matrix_bytes = kOutFeatures * RowBytes(type, kInFeatures);
   // A narrow product (few rows) reads each matrix once, as decoding does, and uses several matrices
   // in turn, so that no matrix is in the processor's caches. The matrix of a wide product (many
@@ -169,7 +170,8 @@ void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType ty
                   .y = rows.data(),
                   .first_out = 0,
                   .last_out = kOutFeatures,
-                  .workspace = workspace.get()});
+                  .workspace = workspace.get(),
+                  .outer_products = form == WideForm::kOuter});
     benchmark::ClobberMemory();
     m = (m + 1) % matrix_count;
   }
@@ -181,14 +183,16 @@ void MultiplyRows(benchmark::State& state, const KernelTable& table, DataType ty
 void RegisterProducts(const KernelTable& table) {
   for (const DataType type : kDataTypes) {
     for (const std::size_t rows : {1u, 4u, 8u, 16u, 64u, 512u}) {
-      for (const bool in_bf16 : {false, true}) {
-        if (in_bf16 && !Supports(table, type, WideForm::kBf16)) continue;
+      for (const WideForm form : {WideForm::kAsNarrow, WideForm::kBf16, WideForm::kOuter}) {
+        if (!Supports(table, type, form)) continue;
         const std::string name = std::string("BM_MatmulRuns/table:") + table.name +
                                  "/type:" + DataTypeName(type) + "/rows:" + std::to_string(rows) +
-                                 (in_bf16 ? "/in_bf16" : "");
-        benchmark::RegisterBenchmark(name.c_str(), [&table, type, in_bf16,
+                                 (form == WideForm::kBf16    ? "/in_bf16"
+                                  : form == WideForm::kOuter ? "/outer"
+                                                             : "");
+        benchmark::RegisterBenchmark(name.c_str(), [&table, type, form,
                                                     rows](benchmark::State& state) {
-          MultiplyRows(state, table, type, in_bf16, rows);
+          MultiplyRows(state, table, type, form, rows);
         })->Unit(benchmark::kMillisecond);
       }
     }

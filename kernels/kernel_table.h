@@ -32,6 +32,9 @@
 //     avx512: s += x[2p + 1] * w[2p + 1], then s += x[2p] * w[2p], pairs p ascending;
 //     amx: for each 32 elements, ascending, e += x[2p] * w[2p] and o += x[2p + 1] * w[2p + 1] from
 //     0, p ascending; then s += e + o.
+//   OuterDot(x, w, n), if matmul is asked for outer products: for each kOuterElements elements
+//   (kernels/matmul_panel.h), ascending, s starts at 0 and element j is added to it by a fused
+//   multiply-add, j ascending; the result is the first s, to which the others are added in turn.
 //   Scores of attention and weighted values have their own orders of sums, and a softmax processes
 //   runs of 32 cells (below). Exp(x), Tanh(x): the polynomial of kernels/exp_poly.h, the same
 //   operations in every table. Sums over a run (softmax) use the same 16 partial sums. Sums of
@@ -72,6 +75,8 @@ struct MatmulArgs {
   std::size_t last_out;
   float* workspace;  // MatmulWorkspaceFloats(in_features, row_count) floats, private to
                      // the caller; 64-byte aligned
+  // y is OuterDot. REQUIRES: weights of f32, f16 or bf16, and bf16_x is null.
+  bool outer_products = false;
   // As the members of ProductChoice (kernels/product_choice.h); they change no bit of y.
   std::uint32_t ahead_bytes = 0;
   std::uint32_t panel_from_rows = 0;
@@ -156,6 +161,9 @@ struct KernelTable {
   // Number of rows from which HalfDot is faster than QuantDot; 0 if matmul does not compute HalfDot
   // with quantised weights.
   std::size_t bf16_quant_rows_min;
+  // Number of rows from which OuterDot is faster than Dot with f16 and bf16 weights; 0: it is not,
+  // or that is not known.
+  std::size_t outer_rows_min;
   // Decodes element_count elements (a multiple of the block) to f32.
   void (*decode_row)(DataType type, const void* source, float* destination,
                      std::size_t element_count);

@@ -19,6 +19,12 @@ inline constexpr std::size_t kPassRows =
     512;  // rows whose partial sums are kept; for more rows a panel is decoded again
 inline constexpr std::size_t kTileRowsMax = 6;  // for every instruction set
 
+// Products of many rows as sums of outer products (OuterDot of kernels/kernel_table.h) have panels
+// of other sizes, which leave the second-level cache room for the rows of x. kOuterElements is a
+// part of the numeric form.
+inline constexpr std::size_t kOuterElements = 512;
+inline constexpr std::size_t kOuterOutputs = 128;
+
 // A panel ends at a multiple of every block size and of the sixteen partial sums.
 static_assert(kPanelElements % 256 == 0);
 

@@ -18,7 +18,8 @@ std::size_t MatmulWorkspaceFloats(std::size_t in_features, std::size_t row_count
   const std::size_t panel_bytes =
       std::max({QuantPanelBytes(in_features / kQuantizedBlock), Bf16WorkspaceBytes(in_features),
                 Bf16TileWorkspaceBytes(row_count)});
-  return std::max(plain, panel_bytes / sizeof(float));
+  const std::size_t outer = kOuterOutputs * std::min(kOuterElements, in_features);
+  return std::max({plain, outer, panel_bytes / sizeof(float)});
 }
 
 }  // namespace kvd::kernels

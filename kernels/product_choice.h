@@ -15,10 +15,11 @@ namespace kvd::kernels {
 
 struct KernelTable;
 
-// The form of a product of many rows.
+// The form of a product of many rows. The numbers are those of wire::ChoiceRecord.
 enum class WideForm : std::uint8_t {
   kAsNarrow = 0,  // the form of a product of few rows: f32, or integers for quantised weights
   kBf16 = 1,      // weights and x rounded to bf16
+  kOuter = 2,     // sums of outer products in f32, for weights of f32, f16 and bf16
 };
 
 struct ProductChoice {
@@ -51,9 +52,16 @@ class ProductChoices {
   ProductChoice of_[kPlaces];
 };
 
+// The forms of products of many rows that differ from that of few rows.
+inline constexpr WideForm kWideForms[] = {WideForm::kBf16, WideForm::kOuter};
+// "none" for kAsNarrow, "bf16", "outer".
+const char* WideFormName(WideForm form);
+
 // Whether the table can compute products of this form with weights of this type.
 bool Supports(const KernelTable& table, DataType type, WideForm form);
 
+// Products with f32 weights have one form by default, whose sums are closer to the true ones than
+// those of outer products: models with f32 weights are used as references.
 ProductChoices DefaultChoices(const KernelTable& table);
 
 }  // namespace kvd::kernels

@@ -72,7 +72,7 @@ inline constexpr std::size_t kChoicesMax = 24;  // most types of weights in a Tu
 // kernel's own value.
 struct ChoiceRecord {
   char weight_type[8];
-  std::uint32_t wide_form;       // 0: that of few rows; 1: bf16
+  std::uint32_t wide_form;       // 0: that of few rows; 1: bf16; 2: outer products
   std::uint32_t wide_from_rows;  // number of rows from which products have wide_form
   std::uint32_t ahead_bytes;     // distance of prefetches
   std::uint32_t panel_from_rows;

@@ -29,10 +29,15 @@ std::string UtcText(std::uint64_t unix_ms) {
   return text;
 }
 
+std::string_view FormOf(const wire::ChoiceRecord& choice) {
+  constexpr std::string_view kForms[] = {"none", "bf16", "outer"};
+  return choice.wide_form < std::size(kForms) ? kForms[choice.wide_form] : "unknown";
+}
+
 std::string ChoiceText(const wire::ChoiceRecord& choice) {
   std::string text = TypeOf(choice) + " ";
-  text += choice.wide_form == 1 ? Concat("bf16 from ", choice.wide_from_rows, " rows")
-                                : std::string("one form");
+  text += choice.wide_form == 0 ? std::string("one form")
+                                : Concat(FormOf(choice), " from ", choice.wide_from_rows, " rows");
   if (choice.panel_from_rows != 0)
     text += Concat(", panels from ", choice.panel_from_rows, " rows");
   if (choice.panel_outs != 0) text += Concat(", panels of ", choice.panel_outs, " outputs");
@@ -61,7 +66,7 @@ Json TuningJson(const wire::TuningReply& tuning) {
   for (const wire::ChoiceRecord& choice : ChoicesOf(tuning)) {
     Json one = Json::Object();
     one.Set("weight_type", TypeOf(choice))
-        .Set("wide_form", std::string(choice.wide_form == 1 ? "bf16" : "none"))
+        .Set("wide_form", std::string(FormOf(choice)))
         .Set("wide_from_rows", std::uint64_t{choice.wide_from_rows})
         .Set("ahead_bytes", std::uint64_t{choice.ahead_bytes})
         .Set("panel_from_rows", std::uint64_t{choice.panel_from_rows})

@@ -1,6 +1,7 @@
 // Every question is asked of one type of weights and one number of rows. The questions of a type
-// about one threshold are asked in ascending order of rows; the threshold is the least number of
-// rows from which the second alternative is faster at this and every greater number.
+// about one threshold are asked in ascending order of rows. The alternative that is the fastest
+// with the most rows, without the first, is compared with the first; the threshold is the least
+// number of rows from which it is faster at this and every greater number.
 #include "engine/tuning/choice_measuring.h"
 
 #include <algorithm>
@@ -21,7 +22,15 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-bool HasPanels(const kernels::KernelTable& table) {
+// The choice with products of any number of rows in the form.
+kernels::ProductChoice WithForm(kernels::ProductChoice choice, kernels::WideForm form) {
+  choice.wide_form = form;
+  choice.wide_from_rows = form == kernels::WideForm::kAsNarrow ? 0 : 1;
+  return choice;
+}
+
+// The scalar table is not for speed.
+bool HasAlternatives(const kernels::KernelTable& table) {
   return std::string_view(table.name) != "scalar";
 }
 
@@ -35,26 +44,22 @@ ChoiceMeasuring::ChoiceMeasuring(const kernels::KernelTable& table,
   for (const kernels::DataType type : types) {
     const kernels::ProductChoice& base = defaults.For(type);
     const std::size_t before = questions_.size();
-    if (kernels::Supports(table, type, kernels::WideForm::kBf16)) {
-      kernels::ProductChoice narrow = base, wide = base;
-      narrow.wide_form = kernels::WideForm::kAsNarrow;
-      narrow.wide_from_rows = 0;
-      wide.wide_form = kernels::WideForm::kBf16;
-      wide.wide_from_rows = 1;
-      for (const std::uint32_t rows : kFormRows) {
-        if (rows <= rows_max) Ask(Subject::kForm, type, rows, {narrow, wide});
-      }
+    std::vector<kernels::ProductChoice> forms = {WithForm(base, kernels::WideForm::kAsNarrow)};
+    for (const kernels::WideForm form : kernels::kWideForms) {
+      if (HasAlternatives(table) && kernels::Supports(table, type, form))
+        forms.push_back(WithForm(base, form));
     }
-    if (kernels::IsQuantized(type) && HasPanels(table)) AskOfQuantised(type, base, rows_max);
+    for (const std::uint32_t rows : kFormRows) {
+      if (forms.size() > 1 && rows <= rows_max) Ask(Subject::kForm, type, rows, forms);
+    }
+    if (kernels::IsQuantized(type) && HasAlternatives(table)) AskOfQuantised(type, base, rows_max);
     if (questions_.size() > before) types_.push_back(type);
   }
 }
 
 void ChoiceMeasuring::AskOfQuantised(kernels::DataType type, const kernels::ProductChoice& base,
                                      std::uint32_t rows_max) {
-  kernels::ProductChoice integers = base;
-  integers.wide_form = kernels::WideForm::kAsNarrow;
-  integers.wide_from_rows = 0;
+  const kernels::ProductChoice integers = WithForm(base, kernels::WideForm::kAsNarrow);
   const auto with = [&integers](std::uint32_t kernels::ProductChoice::* member,
                                 std::uint32_t value) {
     kernels::ProductChoice choice = integers;
@@ -139,17 +144,38 @@ std::vector<const ChoiceMeasuring::Question*> ChoiceMeasuring::Answered(kernels:
   return answered;
 }
 
+std::size_t ChoiceMeasuring::FastestOf(const Question& question, kernels::WideForm preferred) {
+  const auto default_of =
+      std::ranges::find(question.alternatives.begin() + 1, question.alternatives.end(), preferred,
+                        &kernels::ProductChoice::wide_form);
+  std::size_t fastest = 1;
+  if (default_of != question.alternatives.end()) {
+    fastest = static_cast<std::size_t>(default_of - question.alternatives.begin());
+  }
+  double best = Median(question.seconds[fastest]) / kGainMin;
+  for (std::size_t a = 1; a < question.alternatives.size(); ++a) {
+    const double seconds = Median(question.seconds[a]);
+    if (seconds >= best) continue;
+    best = seconds;
+    fastest = a;
+  }
+  return fastest;
+}
+
 ChoiceMeasuring::Threshold ChoiceMeasuring::ThresholdOf(kernels::DataType type,
                                                         Subject subject) const {
   const std::vector<const Question*> questions = Answered(type, subject);
   Threshold threshold{.is_known = !questions.empty()};
+  if (questions.empty()) return threshold;
   const kernels::ProductChoice& base = defaults_.For(type);
+  const std::size_t wide = FastestOf(*questions.back(), base.wide_form);
+  threshold.form = questions.back()->alternatives[wide].wide_form;
   for (auto question = questions.rbegin(); question != questions.rend(); ++question) {
     const std::uint32_t rows = (*question)->product.rows;
-    const bool is_default = subject == Subject::kForm &&
-                            base.wide_form == kernels::WideForm::kBf16 &&
+    const bool is_default = subject == Subject::kForm && base.wide_form == threshold.form &&
                             rows >= base.wide_from_rows;
-    const double first = Median((*question)->seconds[0]), second = Median((*question)->seconds[1]);
+    const double first = Median((*question)->seconds[0]);
+    const double second = Median((*question)->seconds[wide]);
     if (is_default ? second > first * kGainMin : second * kGainMin > first) break;
     threshold.rows = rows;
   }
@@ -162,7 +188,7 @@ kernels::ProductChoices ChoiceMeasuring::Choose() const {
   for (const kernels::DataType type : types_) {
     kernels::ProductChoice choice = defaults_.For(type);
     if (const Threshold form = ThresholdOf(type, Subject::kForm); form.is_known) {
-      choice.wide_form = form.rows == 0 ? kernels::WideForm::kAsNarrow : kernels::WideForm::kBf16;
+      choice.wide_form = form.rows == 0 ? kernels::WideForm::kAsNarrow : form.form;
       choice.wide_from_rows = form.rows;
     }
     if (const Threshold panel = ThresholdOf(type, Subject::kPanelFrom); panel.is_known) {

@@ -76,9 +76,13 @@ class ChoiceMeasuring {
                       std::uint32_t rows_max);
   // The questions of one type about one subject, in order of rows; empty if one was skipped.
   std::vector<const Question*> Answered(kernels::DataType type, Subject subject) const;
-  // The least rows from which the second alternative is chosen; 0: never, or unknown.
+  // Index of the fastest alternative but the first. One with the form `preferred`, or the second,
+  // is replaced only by one that is faster by more than 3 %.
+  static std::size_t FastestOf(const Question& question, kernels::WideForm preferred);
+  // The least rows from which the wide alternative is chosen; 0: never, or unknown.
   struct Threshold {
     bool is_known = false;
+    kernels::WideForm form = kernels::WideForm::kAsNarrow;  // of the wide alternative
     std::uint32_t rows = 0;
   };
   Threshold ThresholdOf(kernels::DataType type, Subject subject) const;

@@ -36,6 +36,14 @@ std::optional<std::uint32_t> ParseField(const NumberField& field, std::string_vi
   return is_allowed ? std::optional(number) : std::nullopt;
 }
 
+std::optional<kernels::WideForm> WideFormNamed(std::string_view name) {
+  for (const auto form :
+       {kernels::WideForm::kAsNarrow, kernels::WideForm::kBf16, kernels::WideForm::kOuter}) {
+    if (name == kernels::WideFormName(form)) return form;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<kernels::DataType> DataTypeNamed(std::string_view name) {
@@ -46,7 +54,7 @@ std::optional<kernels::DataType> DataTypeNamed(std::string_view name) {
 }
 
 std::string ChoiceText(const kernels::ProductChoice& choice) {
-  std::string text = choice.wide_form == kernels::WideForm::kBf16 ? "wide bf16" : "wide none";
+  std::string text = Concat("wide ", kernels::WideFormName(choice.wide_form));
   for (const NumberField& field : kFields) {
     if (choice.*field.member != 0) text += Concat(" ", field.name, " ", choice.*field.member);
   }
@@ -58,11 +66,9 @@ Result<kernels::ProductChoice> ParseChoice(std::span<const std::string_view> wor
                                            kernels::DataType type) {
   kernels::ProductChoice choice;
   if (words.size() < 2 || words[0] != "wide") return Fail(Code::kCorrupt, "'wide' is missing");
-  if (words[1] == "bf16") {
-    choice.wide_form = kernels::WideForm::kBf16;
-  } else if (words[1] != "none") {
-    return Fail(Code::kCorrupt, "wide: '", words[1], "' is not a form");
-  }
+  const std::optional<kernels::WideForm> form = WideFormNamed(words[1]);
+  if (!form) return Fail(Code::kCorrupt, "wide: '", words[1], "' is not a form");
+  choice.wide_form = *form;
   for (words = words.subspan(2); !words.empty(); words = words.subspan(2)) {
     const auto field = std::ranges::find(kFields, words[0], &NumberField::name);
     if (field == std::end(kFields)) return Fail(Code::kCorrupt, "'", words[0], "' is not a choice");
@@ -73,12 +79,12 @@ Result<kernels::ProductChoice> ParseChoice(std::span<const std::string_view> wor
     choice.*field->member = *number;
   }
   const bool has_from = choice.wide_from_rows != 0;
-  if (has_from != (choice.wide_form == kernels::WideForm::kBf16)) {
-    return Fail(Code::kCorrupt, "'wide bf16' and 'from' belong together");
+  if (has_from != (*form != kernels::WideForm::kAsNarrow)) {
+    return Fail(Code::kCorrupt, "a wide form and 'from' belong together");
   }
-  if (!kernels::Supports(table, type, choice.wide_form)) {
+  if (!kernels::Supports(table, type, *form)) {
     return Fail(Code::kUnsupported, "the table ", table.name, " has no products of ",
-                kernels::DataTypeName(type), " in bf16");
+                kernels::DataTypeName(type), " of the form ", kernels::WideFormName(*form));
   }
   return choice;
 }

@@ -28,7 +28,8 @@ inline constexpr std::uint32_t kWideRows = 128;
 std::optional<kernels::DataType> DataTypeNamed(std::string_view name);
 
 // The fields that differ from the kernel table's own behaviour: "wide bf16 from 8 ahead 32768
-// panel_from 5 panel_outs 32"; "wide none" if all products have the narrow form.
+// panel_from 5 panel_outs 32"; "wide outer from 64"; "wide none" if all products have the narrow
+// form.
 std::string ChoiceText(const kernels::ProductChoice& choice);
 // Reads the words of ChoiceText. Errors: kCorrupt (the message names the word), kUnsupported (the
 // table has no such products of this type).

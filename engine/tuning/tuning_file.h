@@ -5,7 +5,7 @@
 // refused as a whole, and the caller uses the default choices. The functions keep no state.
 //
 // The file is text, one item per line, in this order:
-//   kvd tuning 1
+//   kvd tuning 2
 //   cpu GenuineIntel 6/143/8 Intel(R) Xeon(R)
 //   microcode 0x2b000603
 //   kernels amx
@@ -28,7 +28,7 @@
 
 namespace kvd {
 
-inline constexpr std::uint32_t kTuningVersion = 1;
+inline constexpr std::uint32_t kTuningVersion = 2;
 inline constexpr std::size_t kTuningFileBytesMax = 16384;
 
 // What the measured times depend on.

@@ -27,6 +27,11 @@ struct Lanes {
   // a panel (measured on Zen 5).
   static constexpr int kWideRows = 3;
   static constexpr int kWideOuts = 2;
+  // A tile of outer products holds 6 sums of two registers each, a weight and an element of x. They
+  // are faster than panels of elements from kOuterRowsMin rows on (measured on Zen 3).
+  static constexpr int kOuterRows = 6;
+  static constexpr int kOuterVectors = 1;
+  static constexpr std::size_t kOuterRowsMin = 16;
   static constexpr int kNarrowTileRows = 4;
   static constexpr int kNarrowRowsMax = 8;
   static constexpr int kScoreRowsMax = 3;

@@ -20,6 +20,11 @@ struct Lanes {
   // from memory and from cache).
   static constexpr int kWideRows = 6;
   static constexpr int kWideOuts = 4;
+  // A tile of outer products holds 12 * 2 sums, 2 weights and an element of x. Whether they are
+  // faster differs from processor to processor; 0: only if the daemon has measured it.
+  static constexpr int kOuterRows = 12;
+  static constexpr int kOuterVectors = 2;
+  static constexpr std::size_t kOuterRowsMin = 0;
   static constexpr int kNarrowTileRows = 6;
   static constexpr int kNarrowRowsMax = 16;
   static constexpr int kScoreRowsMax = 8;

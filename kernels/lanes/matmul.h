@@ -7,17 +7,16 @@
 // the multiply-adds limit the speed. kernels/matmul_panel.h describes how the product is divided to
 // fit the caches.
 //
-// The fixed order of sums costs no speed, because a tile has one sum per lane anyway. OpenBLAS
-// 0.3.21, one thread, f32, [510, 2048] x [1024, 2048]^T on a Zen 5 core (peak 262 GFLOP/s with
-// 512-bit registers, 131 with 256-bit): sgemm reaches 122 GFLOP/s with the kernels that it selects
-// there (Haswell) and 220 when SkylakeX's are forced; this file reaches 220 with AVX-512 and 118
-// with AVX2. Because OpenBLAS is not faster, products of f32 do not use it (bench/kernels_bench.cc
-// measures both).
+// The order of sums, which is the same for any number of rows, costs no speed on Zen 5, where a
+// tile reaches the rate of OpenBLAS. Processors that load more slowly are faster with the outer
+// products of kernels/lanes/outer_product.h, which have another order
+// (docs/measurements/product-choices.md).
 #pragma once
 
 #include "kernels/kernel_table.h"
 #include "kernels/lanes/decode.h"
 #include "kernels/lanes/dot_tile.h"
+#include "kernels/lanes/outer_product.h"
 #include "kernels/matmul_panel.h"
 
 namespace kvd::kernels {
@@ -216,7 +215,9 @@ KVD_ALWAYS_INLINE void NarrowMatmul(const MatmulArgs& args) {
 // Computes a product with weights that are not quantised.
 template <class Isa, class D>
 KVD_ALWAYS_INLINE void PlainMatmul(const MatmulArgs& args) {
-  if (args.row_count <= Isa::Lanes::kNarrowRowsMax) {
+  if (args.outer_products) {
+    OuterProduct<Isa, D>::Run(args);
+  } else if (args.row_count <= Isa::Lanes::kNarrowRowsMax) {
     NarrowMatmul<Isa, D>(args);
   } else {
     WideMatmul<Isa, D>(args);

@@ -24,6 +24,7 @@ constexpr KernelTable LaneTable(const char* name, decltype(KernelTable::matmul) 
       .round_rows = nullptr,
       .bf16_rows_min = 0,
       .bf16_quant_rows_min = 0,
+      .outer_rows_min = Isa::Lanes::kOuterRowsMin,
       .decode_row = DecodeRow<Isa>,
       .encode_row = encode_row,
       .key_panel = KeyPanel<Isa>,

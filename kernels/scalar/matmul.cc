@@ -1,7 +1,9 @@
 // The product as the numeric form defines it: weights are decoded 256 at a time, for up to 8 rows
 // of x at once.
 #include <algorithm>
+#include <cmath>
 
+#include "kernels/matmul_panel.h"
 #include "kernels/scalar/dot.h"
 #include "kernels/scalar/functions.h"
 #include "kernels/scalar/quantized.h"
@@ -26,6 +28,20 @@ void OneOutput(const MatmulArgs& args, const std::byte* weights, std::size_t out
   for (std::size_t r = 0; r < row_count; ++r) args.y[first_row + r][out] = sums[r].Total();
 }
 
+// OuterDot of one row of x and one weight row.
+float OuterDot(const MatmulArgs& args, const std::byte* weights, const float* x) {
+  float decoded[kOuterElements];
+  float total = 0.0f;
+  for (std::size_t first = 0; first < args.in_features; first += kOuterElements) {
+    const std::size_t count = std::min(kOuterElements, args.in_features - first);
+    DecodeRow(args.weight_type, weights + RowBytes(args.weight_type, first), decoded, count);
+    float sum = 0.0f;
+    for (std::size_t j = 0; j < count; ++j) sum = std::fma(x[first + j], decoded[j], sum);
+    total = first == 0 ? sum : total + sum;
+  }
+  return total;
+}
+
 }  // namespace
 
 void Matmul(const MatmulArgs& args) {
@@ -37,6 +53,12 @@ void Matmul(const MatmulArgs& args) {
         args.y[r][out] =
             QuantDot(args.weight_type, weights,
                      QuantizedRowAt(args.quantized_x, args.in_features, r), args.in_features);
+      }
+      continue;
+    }
+    if (args.outer_products) {
+      for (std::size_t r = 0; r < args.row_count; ++r) {
+        args.y[r][out] = OuterDot(args, weights, args.x + r * args.x_stride);
       }
       continue;
     }

@@ -9,6 +9,7 @@ const KernelTable kTable = {
     .round_rows = nullptr,
     .bf16_rows_min = 0,
     .bf16_quant_rows_min = 0,
+    .outer_rows_min = 0,
     .decode_row = DecodeRow,
     .encode_row = EncodeRow,
     .key_panel = KeyPanel,

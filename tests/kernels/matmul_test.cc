@@ -59,6 +59,7 @@ struct Product {
                   .first_out = first,
                   .last_out = last,
                   .workspace = static_cast<float*>(workspace),
+                  .outer_products = in_outer,
                   .ahead_bytes = ahead_bytes,
                   .panel_from_rows = panel_from_rows,
                   .panel_outs = panel_outs});
@@ -86,8 +87,11 @@ struct Product {
   std::size_t in_features, out_features, row_count, x_stride;
   std::vector<std::uint8_t> weights;
   std::vector<float> x;
+  bool in_outer = false;
   std::uint32_t ahead_bytes = 0, panel_from_rows = 0, panel_outs = 0;
 };
+
+constexpr std::array kPlainTypes = {DataType::kF32, DataType::kF16, DataType::kBF16};
 
 class MatmulTest : public TableTest {};
 
@@ -158,6 +162,50 @@ TEST_P(MatmulTest, TakesMoreRowsThanAPass) {
   Numbers numbers(28);
   const Product product(&numbers, DataType::kF16, 1040, 66, 515);
   ASSERT_TRUE(SameBits(product.Run(*scalar_, 60, 66), product.Run(*table_, 60, 66)));
+}
+
+// Covers all heights of tiles, incomplete groups of outputs and of elements, several panels along
+// the outputs and along the elements, and y rows of no elements.
+TEST_P(MatmulTest, OuterProductsGiveTheScalarBits) {
+  static_assert(kOuterElements < 1040 && kOuterOutputs < 150);
+  Numbers numbers(30);
+  for (const DataType type : kPlainTypes) {
+    for (const std::size_t n : kLengths) {
+      const std::size_t outs = n < 64 ? 150 : 37;
+      for (const std::size_t rows : kRowCounts) {
+        Product product(&numbers, type, n, outs, rows);
+        product.in_outer = true;
+        for (const auto& [first, last] : {std::pair<std::size_t, std::size_t>{0, outs},
+                                          {1, outs - 1},
+                                          {3, 4},
+                                          {5, 5},
+                                          {2, 19}}) {
+          ASSERT_TRUE(
+              SameBits(product.Run(*scalar_, first, last), product.Run(*table_, first, last)))
+              << DataTypeName(type) << " n " << n << " rows " << rows << " outputs " << first
+              << ".." << last;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(MatmulTest, ARowOfOuterProductsDoesNotDependOnItsCompanions) {
+  Numbers numbers(31);
+  for (const DataType type : kPlainTypes) {
+    const std::size_t rows = 31, outs = 33;
+    Product product(&numbers, type, 700, outs, rows);
+    product.in_outer = true;
+    const std::vector<float> together = product.Run(*table_, 0, outs);
+    for (const std::size_t count : {1u, 2u, 5u, 6u, 7u, 12u, 13u}) {
+      for (std::size_t r = 0; r + count <= rows; r += 3) {
+        const std::vector<float> apart = product.Run(*table_, 0, outs, false, r, count);
+        const auto first = together.begin() + static_cast<std::ptrdiff_t>(r * outs);
+        ASSERT_TRUE(SameBits({first, first + static_cast<std::ptrdiff_t>(count * outs)}, apart))
+            << DataTypeName(type) << " rows " << r << " and " << count;
+      }
+    }
+  }
 }
 
 TEST_P(MatmulTest, ARowDoesNotDependOnItsCompanions) {
@@ -492,6 +540,24 @@ TEST(DecodedTileMatmulTest, GivesTheBitsOfProductsWithDecodedWeights) {
   }
 }
 
+// The default of a table that multiplies no bf16, but is faster with outer products.
+TEST(ProductChoicesTest, AreOuterProductsWhereTheTableIsFasterWithThem) {
+  for (const char* const name : {"scalar", "avx2", "avx512", "amx"}) {
+    const KernelChoice choice = SelectOrTrap(name);
+    if (choice.table == nullptr) continue;
+    const ProductChoices choices = DefaultChoices(*choice.table);
+    const auto rows = static_cast<std::uint32_t>(choice.table->outer_rows_min);
+    EXPECT_EQ(rows != 0, std::string_view(name) == "avx2");
+    for (const DataType type : kPlainTypes) {
+      EXPECT_TRUE(Supports(*choice.table, type, WideForm::kOuter)) << name;
+      const ProductChoice expected = {WideForm::kOuter, rows};
+      EXPECT_EQ(choices.For(type) == expected, rows != 0 && type != DataType::kF32) << name;
+    }
+    EXPECT_FALSE(Supports(*choice.table, DataType::kQ8_0, WideForm::kOuter)) << name;
+    EXPECT_NE(choices.For(DataType::kQ8_0).wide_form, WideForm::kOuter) << name;
+  }
+}
+
 TEST(ProductChoicesTest, AreBf16WhereTheTableMultipliesIt) {
   for (const char* const name : {"scalar", "avx2", "avx512", "amx"}) {
     const KernelChoice choice = SelectOrTrap(name);
@@ -506,7 +572,9 @@ TEST(ProductChoicesTest, AreBf16WhereTheTableMultipliesIt) {
       EXPECT_EQ(Supports(table, type, WideForm::kBf16), expected) << name;
       EXPECT_TRUE(Supports(table, type, WideForm::kAsNarrow)) << name;
       EXPECT_EQ(choices.For(type).wide_form == WideForm::kBf16, expected) << name;
-      EXPECT_EQ(choices.For(type).wide_from_rows != 0, expected) << name;
+      EXPECT_EQ(choices.For(type).wide_from_rows != 0,
+                choices.For(type).wide_form != WideForm::kAsNarrow)
+          << name;
     }
   }
 }

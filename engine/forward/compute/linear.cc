@@ -41,6 +41,11 @@ std::size_t CostOf(const LinearJob& job, std::size_t row_count) {
          std::max(weight.in_features, kernels::RowBytes(weight.type, weight.in_features));
 }
 
+// Whether a product of so many rows has the choice's wide form.
+bool IsWide(const Compute& compute, const kernels::ProductChoice& choice, std::size_t row_count) {
+  return std::max(row_count, compute.form_rows) >= choice.wide_from_rows;
+}
+
 bool RunsOnCaller(const Compute& compute, std::size_t cost) {
   return compute.pool->thread_count() == 1 || cost < kInlineCost;
 }
@@ -148,6 +153,8 @@ void RunColumns(const Compute& compute, const ReadyJob& ready, std::size_t first
   // With --deterministic nothing depends on the choices of products.
   const kernels::ProductChoice choice =
       compute.exact ? kernels::ProductChoice{} : compute.choices.For(linear.weight.type);
+  const bool in_outer =
+      choice.wide_form == kernels::WideForm::kOuter && IsWide(compute, choice, row_count);
   compute.kernels->matmul(
       {.weight_type = linear.weight.type,
        .weights = linear.weight.data,
@@ -161,6 +168,7 @@ void RunColumns(const Compute& compute, const ReadyJob& ready, std::size_t first
        .first_out = first,
        .last_out = last,
        .workspace = compute.workspace(worker),
+       .outer_products = in_outer,
        .ahead_bytes = choice.ahead_bytes,
        .panel_from_rows = choice.panel_from_rows,
        .panel_outs = choice.panel_outs});
@@ -191,8 +199,9 @@ InputForm FormFor(const Compute& compute, kernels::DataType type, std::size_t ro
     return halves && compute.kernels->round_rows != nullptr ? InputForm::kBf16 : narrow;
   }
   const kernels::ProductChoice& choice = compute.choices.For(type);
-  const bool is_wide = std::max(row_count, compute.form_rows) >= choice.wide_from_rows;
-  return is_wide && choice.wide_form == kernels::WideForm::kBf16 ? InputForm::kBf16 : narrow;
+  const bool in_bf16 =
+      choice.wide_form == kernels::WideForm::kBf16 && IsWide(compute, choice, row_count);
+  return in_bf16 ? InputForm::kBf16 : narrow;
 }
 
 std::size_t InputRowBytes(InputForm form, std::size_t n) {

@@ -41,6 +41,7 @@ class ChoiceMeasuringTest : public testing::Test {
   }
   kernels::ProductChoices Measure(const std::vector<DataType>& types,
                                   std::uint32_t rows_max = 512) {
+    timer_.calls = 0;
     ChoiceMeasuring measuring(table_, types, defaults_, rows_max, timer_);
     std::size_t left = measuring.slices_left();
     while (!measuring.done()) {
@@ -82,6 +83,28 @@ TEST_F(ChoiceMeasuringTest, AWideFormThatIsSlowerIsNotChosen) {
   EXPECT_EQ(Measure({DataType::kBF16}).For(DataType::kBF16), ProductChoice{});
 }
 
+TEST_F(ChoiceMeasuringTest, TheFasterOfTwoWideFormsIsChosen) {
+  timer_.seconds_of = [](const TimedProduct& product, std::size_t) {
+    if (InBf16(product)) return 0.9;
+    if (product.choice.wide_form != WideForm::kOuter) return 1.0;
+    return product.rows >= 16 ? 0.6 : 1.2;
+  };
+  const kernels::ProductChoices choices = Measure({DataType::kF16, DataType::kF32});
+  const ProductChoice expected = {.wide_form = WideForm::kOuter, .wide_from_rows = 16};
+  EXPECT_EQ(choices.For(DataType::kF16), expected);
+  EXPECT_EQ(choices.For(DataType::kF32), expected);  // bf16 is not an alternative
+}
+
+TEST_F(ChoiceMeasuringTest, AnotherWideFormReplacesTheDefaultIfItIsFasterByMoreThanAFew) {
+  for (const auto& [seconds, form] : {std::pair{0.49, WideForm::kBf16}, {0.45, WideForm::kOuter}}) {
+    timer_.seconds_of = [outer = seconds](const TimedProduct& product, std::size_t) {
+      if (InBf16(product)) return 0.5;
+      return product.choice.wide_form == WideForm::kOuter ? outer : 1.0;
+    };
+    EXPECT_EQ(Measure({DataType::kF16}).For(DataType::kF16).wide_form, form) << seconds;
+  }
+}
+
 TEST_F(ChoiceMeasuringTest, ASmallGainDoesNotChangeTheDefault) {
   timer_.seconds_of = [](const TimedProduct& product, std::size_t) {
     const bool is_default = InBf16(product) == (product.rows >= 8);
@@ -93,7 +116,7 @@ TEST_F(ChoiceMeasuringTest, ASmallGainDoesNotChangeTheDefault) {
 TEST_F(ChoiceMeasuringTest, OutliersDoNotCount) {
   timer_.seconds_of = [](const TimedProduct& product, std::size_t call) {
     const double seconds = InBf16(product) ? 0.5 : 1.0;
-    return call % 3 == 0 ? seconds * 100 : seconds;
+    return call % 4 == 0 ? seconds * 100 : seconds;
   };
   EXPECT_EQ(Measure({DataType::kF16}).For(DataType::kF16).wide_from_rows, 2u);
 }
@@ -104,7 +127,7 @@ TEST_F(ChoiceMeasuringTest, RowsThatNoStepHasAreNotTimed) {
     return InBf16(product) ? 0.5 : 1.0;
   };
   EXPECT_EQ(Measure({DataType::kF16}, 16).For(DataType::kF16).wide_from_rows, 2u);
-  EXPECT_EQ(timer_.calls, 4u * 2 * ChoiceMeasuring::kRepeats);
+  EXPECT_EQ(timer_.calls, 4u * 3 * ChoiceMeasuring::kRepeats);
 }
 
 TEST_F(ChoiceMeasuringTest, PrefetchesAndPanelsOfQuantisedWeightsAreChosen) {
@@ -133,7 +156,7 @@ TEST_F(ChoiceMeasuringTest, WeightsThatCannotBeTimedKeepTheirDefault) {
   EXPECT_EQ(choices.For(DataType::kF16), ProductChoice{});
   EXPECT_EQ(choices.For(DataType::kBF16), defaults_.For(DataType::kBF16));
   // The product with 64 rows was tried once.
-  EXPECT_EQ(timer_.calls, 13u * 2 * ChoiceMeasuring::kRepeats + 1);
+  EXPECT_EQ(timer_.calls, 13u * 3 * ChoiceMeasuring::kRepeats + 1);
 }
 
 TEST_F(ChoiceMeasuringTest, PreparingRowsTakesSlicesOfItsOwn) {
@@ -141,8 +164,8 @@ TEST_F(ChoiceMeasuringTest, PreparingRowsTakesSlicesOfItsOwn) {
   timer_.prepares = 5;
   ChoiceMeasuring measuring(table_, std::vector{DataType::kF16}, defaults_, 2, timer_);
   while (!measuring.done()) measuring.Slice();
-  EXPECT_EQ(measuring.slices_done(), 5 + 2 * ChoiceMeasuring::kRepeats);
-  EXPECT_EQ(timer_.calls, 2 * ChoiceMeasuring::kRepeats);
+  EXPECT_EQ(measuring.slices_done(), 5 + 3 * ChoiceMeasuring::kRepeats);
+  EXPECT_EQ(timer_.calls, 3 * ChoiceMeasuring::kRepeats);
 }
 
 TEST_F(ChoiceMeasuringTest, TypesThatWereNeverTimedAreNotNamed) {
@@ -156,14 +179,15 @@ TEST_F(ChoiceMeasuringTest, TypesThatWereNeverTimedAreNotNamed) {
 }
 
 TEST_F(ChoiceMeasuringTest, AlternativesTakeTurns) {
-  std::vector<bool> forms;
+  std::vector<WideForm> forms;
   timer_.seconds_of = [&forms](const TimedProduct& product, std::size_t) {
-    forms.push_back(InBf16(product));
+    forms.push_back(product.choice.wide_form);
     return 1.0;
   };
   (void)Measure({DataType::kF16}, 2);
-  ASSERT_EQ(forms.size(), 2 * ChoiceMeasuring::kRepeats);
-  for (std::size_t i = 0; i < forms.size(); ++i) EXPECT_EQ(forms[i], i % 2 == 1);
+  constexpr WideForm kTurns[] = {WideForm::kAsNarrow, WideForm::kBf16, WideForm::kOuter};
+  ASSERT_EQ(forms.size(), 3 * ChoiceMeasuring::kRepeats);
+  for (std::size_t i = 0; i < forms.size(); ++i) EXPECT_EQ(forms[i], kTurns[i % 3]) << i;
 }
 
 TEST_F(ChoiceMeasuringTest, WithoutAlternativesNothingIsTimed) {

@@ -14,11 +14,12 @@ namespace {
 using kernels::DataType;
 
 // What the functions below, which are in a kernel table, have counted.
-std::atomic<std::size_t> calls, calls_in_bf16, products_max;
+std::atomic<std::size_t> calls, calls_in_bf16, calls_in_outer, products_max;
 
 void CountedMatmul(const kernels::MatmulArgs& args) {
   ++calls;
   if (args.bf16_x != nullptr) ++calls_in_bf16;
+  if (args.outer_products) ++calls_in_outer;
   const std::size_t products = (args.last_out - args.first_out) * args.row_count * args.in_features;
   std::size_t old = products_max;
   while (old < products && !products_max.compare_exchange_weak(old, products)) {
@@ -33,7 +34,7 @@ class MatrixTimerTest : public testing::Test {
         table_(*kernels::SelectKernels(nullptr).table),
         wide_(std::size_t{4096} * kWide * 2),
         narrow_(std::size_t{64} * kNarrow * 2) {
-    calls = calls_in_bf16 = products_max = 0;
+    calls = calls_in_bf16 = calls_in_outer = products_max = 0;
     table_.matmul = CountedMatmul;
     const std::size_t floats = (kernels::MatmulWorkspaceFloats(kWide, 512) + 15) / 16 * 16;
     workspaces_ = FloatBuffer(2 * floats);
@@ -105,6 +106,18 @@ TEST_F(MatrixTimerTest, RowsArePreparedInBoundedParts) {
   while (!timer.Prepare(product)) ++parts;
   EXPECT_EQ(parts, 256 * kWide / MatrixTimer::kPreparedElements);
   EXPECT_TRUE(timer.Prepare(product));
+}
+
+TEST_F(MatrixTimerTest, OuterProductsAreComputedIfTheChoiceAsksForThem) {
+  MatrixTimer timer(compute_, tensors_, kWide, false);
+  for (const std::uint32_t from_rows : {17u, 16u}) {
+    (void)PreparedTime(
+        timer, {.type = DataType::kF16,
+                .rows = 16,
+                .choice = {.wide_form = kernels::WideForm::kOuter, .wide_from_rows = from_rows}});
+    EXPECT_EQ(calls_in_outer, from_rows == 16 ? 4u : 0u);
+  }
+  EXPECT_EQ(calls_in_bf16, 0u);
 }
 
 TEST_F(MatrixTimerTest, TheFormOfTheChoiceIsComputed) {

@@ -44,7 +44,8 @@ class TuningFileTest : public testing::Test {
   TuningFileTest() {
     tuning_.measured_unix_ms = 1'790'000'000'000;
     tuning_.choices = defaults_;
-    tuning_.types = {DataType::kF16, DataType::kQ8_0};
+    tuning_.types = {DataType::kF32, DataType::kF16, DataType::kQ8_0};
+    tuning_.choices.Set(DataType::kF32, {.wide_form = WideForm::kOuter, .wide_from_rows = 64});
     tuning_.choices.Set(DataType::kF16, {.wide_form = WideForm::kBf16, .wide_from_rows = 32});
     tuning_.choices.Set(DataType::kQ8_0,
                         {.ahead_bytes = 32768, .panel_from_rows = 5, .panel_outs = 32});
@@ -112,17 +113,17 @@ TEST_F(TuningFileTest, EveryChangedByteIsRefused) {
 TEST_F(TuningFileTest, DamageIsNamed) {
   const std::string text = FormatTuning(Key(), tuning_);
   ExpectRefused("", Code::kCorrupt, "not a tuning file");
-  ExpectRefused("kvd tuning 1", Code::kCorrupt, "version is not a number");
+  ExpectRefused("kvd tuning 2", Code::kCorrupt, "version is not a number");
   ExpectRefused("kvd tuning one\n", Code::kCorrupt, "version is not a number");
-  ExpectRefused("kvd tuning 1\ncpu x\n", Code::kCorrupt, "checksum is missing");
+  ExpectRefused("kvd tuning 2\ncpu x\n", Code::kCorrupt, "checksum is missing");
   ExpectRefused(text.substr(0, text.size() - 1), Code::kCorrupt, "checksum is missing");
   ExpectRefused(text.substr(0, text.size() - 4) + "zzz\n", Code::kCorrupt, "checksum is wrong");
   ExpectRefused(text + text, Code::kCorrupt, "checksum is wrong");
 }
 
 TEST_F(TuningFileTest, OtherVersionsAreRefused) {
-  ExpectRefused(Edited("tuning 1", "tuning 2"), Code::kUnsupported,
-                "version 2; this daemon reads version 1");
+  ExpectRefused(Edited("tuning 2", "tuning 1"), Code::kUnsupported,
+                "version 1; this daemon reads version 2");
 }
 
 TEST_F(TuningFileTest, OtherMachinesAreNamed) {
@@ -139,11 +140,11 @@ TEST_F(TuningFileTest, WrongLinesAreNamed) {
   ExpectRefused(Edited("microcode 0x1000065\n", ""), Code::kCorrupt,
                 "line 3: 'microcode' is missing");
   ExpectRefused(Edited("measured 1", "measured -1"), Code::kCorrupt, "line 7: measured: '-1");
-  ExpectRefused(Edited("product f16", "produce f16"), Code::kCorrupt, "line 8: 'product'");
+  ExpectRefused(Edited("product f16", "produce f16"), Code::kCorrupt, "line 9: 'product'");
   ExpectRefused(Edited("product f16", "product f17"), Code::kCorrupt,
-                "line 8: 'f17' is not a type of weights");
+                "line 9: 'f17' is not a type of weights");
   ExpectRefused(Edited("product q8_0", "product f16"), Code::kCorrupt,
-                "line 9: a second line for f16");
+                "line 10: a second line for f16");
 }
 
 TEST_F(TuningFileTest, WrongChoicesAreNamed) {
@@ -163,7 +164,9 @@ TEST_F(TuningFileTest, WrongChoicesAreNamed) {
   ExpectRefused(Edited(" from 32", ""), Code::kCorrupt, "belong together");
   ExpectRefused(Edited("wide none", "wide none from 4"), Code::kCorrupt, "belong together");
   ExpectRefused(Edited("q8_0 wide none", "q8_0 wide bf16 from 8"), Code::kUnsupported,
-                "the table avx512 has no products of q8_0 in bf16");
+                "the table avx512 has no products of q8_0 of the form bf16");
+  ExpectRefused(Edited("q8_0 wide none", "q8_0 wide outer from 8"), Code::kUnsupported,
+                "the table avx512 has no products of q8_0 of the form outer");
 }
 
 class TuningDirectoryTest : public TuningFileTest {
