@@ -107,12 +107,12 @@ function(kvd_command_lines)
     SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
-# kvd_test_library(NAME SOURCES... LIBS...): code that several test programs use, compiled without
-# optimisation like the tests.
+# kvd_test_library(NAME SOURCES... LIBS... [ALONE SOURCES...]): code that several test programs use,
+# compiled without optimisation like the tests.
 function(kvd_test_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;ALONE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
-  kvd_compile_together(${name})
+  kvd_compile_together(${name} ALONE ${ARG_ALONE})
   target_link_libraries(${name} PUBLIC kvd_flags ${ARG_LIBS})
   target_compile_options(${name} PRIVATE -O0 ${KVD_NO_FORTIFY})
 endfunction()
@@ -143,11 +143,13 @@ function(kvd_test name)
 endfunction()
 
 # kvd_fuzz(NAME SOURCES... LIBS... [PARSES...]): a libFuzzer target X_fuzz.
-# kvd_fuzz_corpus(make_X_corpus ...): the program that writes its seeds. tools/check/run_fuzz finds
-# both by these names. PARSES: the files that the target tests; tools/check/fuzz_long reports their
-# line coverage. The targets and the libraries that they test are instrumented to count covered
-# edges; the tests of the same build folder use the same libraries. KVD_COVERAGE is for a separate
-# build folder, which counts the lines that a corpus reaches and does not fuzz.
+# kvd_fuzz_library(NAME SOURCES... LIBS... [ALONE SOURCES...]): code that several targets use.
+# kvd_fuzz_corpora(make_corpus ...): the program that writes the seeds of every target.
+# tools/check/run_fuzz finds targets and program by these names. PARSES: the files that the target
+# tests; tools/check/fuzz_long reports their line coverage. The targets and the libraries that they
+# test are instrumented to count covered edges; the tests of the same build folder use the same
+# libraries. KVD_COVERAGE is for a separate build folder, which counts the lines that a corpus
+# reaches and does not fuzz.
 option(KVD_COVERAGE "Count the lines that the fuzz targets reach (clang only)" OFF)
 set(KVD_FUZZ_ENGINE -fsanitize=fuzzer)
 set(KVD_FUZZ_COUNTERS -fsanitize=fuzzer-no-link)
@@ -165,19 +167,30 @@ endif()
 function(kvd_fuzz_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
+  kvd_compile_together(${name})
   target_link_libraries(${name} PRIVATE kvd_flags ${ARG_LIBS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
 endfunction()
-function(kvd_fuzz_corpus name)
+function(kvd_fuzz_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;ALONE" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  kvd_compile_together(${name} ALONE ${ARG_ALONE})
+  target_link_libraries(${name} PUBLIC kvd_flags ${ARG_LIBS})
+  target_compile_options(${name} PRIVATE ${KVD_FUZZ_COUNTERS})
+  kvd_precompile(${name} libraries)
+endfunction()
+function(kvd_fuzz_corpora name)
   # A coverage build uses the seeds of the fuzz build, so it needs no seed writers.
   if(NOT KVD_COVERAGE)
     kvd_fuzz_binary(${name} ${ARGN})
+    target_compile_options(${name} PRIVATE -O0)
   endif()
 endfunction()
 function(kvd_fuzz name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;PARSES" ${ARGN})
   kvd_fuzz_binary(${name} SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS})
   target_compile_options(${name} PRIVATE ${KVD_FUZZ_COUNTERS})
+  kvd_precompile(${name} fuzz_targets ${KVD_PRECOMPILED_STANDARD})
   target_link_options(${name} PRIVATE ${KVD_FUZZ_ENGINE})
   string(REPLACE ";" "\n" parsed "${ARG_PARSES}")
   file(WRITE ${CMAKE_BINARY_DIR}/fuzz/${name}.parses "${parsed}\n")

@@ -1,8 +1,8 @@
 // Runs ServerSimulation, which simulates the daemon's io side, with seeds of 200 operations each:
 // 5,000 seeds with AddressSanitizer, which detects uses after free, and 500 without it.
 //
-// KVD_TEST_SEED replays one seed; KVD_SIMULATION_SEEDS sets the number of seeds. With a
-// KVD_TEST_SCALE below 1 there are 500 with AddressSanitizer too.
+// KVD_TEST_SCALE multiplies the number of seeds; KVD_SIMULATION_SEEDS sets it. KVD_TEST_SEED
+// replays one seed.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -24,7 +24,9 @@
 namespace kvd {
 namespace {
 
-std::uint64_t SeedCount() { return KVD_ADDRESS_SANITIZER && !test::IsScaledDown() ? 5000 : 500; }
+std::uint64_t SeedCount() {
+  return static_cast<std::uint64_t>(test::Scaled(KVD_ADDRESS_SANITIZER ? 5000 : 500));
+}
 constexpr int kOperations = 200;
 
 std::atomic<std::uint64_t> current_seed{0};

@@ -110,7 +110,7 @@ TEST_P(RetainedSharesTest, WhatRetainedSequencesBecomeStaysWithinThePoolShare) {
 // Sanitizer builds take every third verb, tenants other verbs than other uids.
 std::vector<HoldingVerb> TestedVerbs() {
   std::vector<HoldingVerb> tested;
-  const std::size_t apart = test::IsScaledDown() ? 3 : 1;
+  const std::size_t apart = test::Stride(3);
 #ifdef KVD_OTHER_IS_A_TENANT
   const std::size_t first = apart - 1;
 #else

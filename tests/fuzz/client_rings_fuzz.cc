@@ -6,7 +6,7 @@
 // Oracle: a completion that the client takes has a valid verb, a valid code and an output that is
 // aligned and inside the arena; the parts of a piece are inside its output; the client refuses a
 // cursor of the daemon that is out of range with kCorrupt; payloads that the daemon has not copied
-// never overlap. Seeds: make_client_rings_corpus DIRECTORY.
+// never overlap. Seeds: make_corpus client_rings FOLDER.
 #include <algorithm>
 #include <cstdint>
 #include <deque>

@@ -5,7 +5,7 @@
 // Oracle: the daemon accepts a taken entry if and only if tests/fuzz/submission_oracle.h accepts
 // it, and its payload has the length that was checked; the daemon refuses a tail or cursor that is
 // out of range with kCorrupt; outputs that the client has not released never overlap. Seeds:
-// make_daemon_rings_corpus DIRECTORY.
+// make_corpus daemon_rings FOLDER.
 #include <algorithm>
 #include <cstdint>
 #include <deque>

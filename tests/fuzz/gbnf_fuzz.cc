@@ -4,7 +4,7 @@
 // Oracle, in addition to the sanitizers: an error has a message and one of three codes; Accept
 // accepts the tokens of a complete mask and no others; a matcher whose states are dropped all the
 // time agrees with one that keeps them; a forced byte is the only one that AcceptText accepts. The
-// limits are small, so that an input takes milliseconds. Seeds: make_gbnf_corpus DIRECTORY.
+// limits are small, so that an input takes milliseconds. Seeds: make_corpus gbnf FOLDER.
 #include <algorithm>
 #include <cstdint>
 #include <memory>

@@ -2,7 +2,7 @@
 // config, the weights and the fingerprint.
 //
 // Oracle: for any bytes, each step returns a value or a named error; a vocabulary that was created
-// splits a text into tokens of that vocabulary. Seeds: make_gguf_corpus DIRECTORY.
+// splits a text into tokens of that vocabulary. Seeds: make_corpus gguf FOLDER.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

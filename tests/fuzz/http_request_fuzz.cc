@@ -4,7 +4,7 @@
 // Oracle, in addition to the sanitizers: the parser takes no more than it is given; a request that
 // is read has a path, at most as many headers and body bytes as allowed, and UTF-8 in its target;
 // an error has a message and one of the statuses of limits.h; the bytes in one piece give the same
-// requests. Seeds: make_http_request_corpus FOLDER.
+// requests. Seeds: make_corpus http_request FOLDER.
 #include <algorithm>
 #include <cstdint>
 #include <string>

@@ -8,7 +8,7 @@
 // Oracle, in addition to the sanitizers: a handler sends one reply, whole or in pieces; its status
 // is one that docs/http.md lists, and never 500; the body is JSON or, in a stream, events of JSON;
 // an error has a message; a handler whose client has vanished ends. The daemon lives until the end.
-// Seeds: make_http_routes_corpus FOLDER.
+// Seeds: make_corpus http_routes FOLDER.
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

@@ -4,7 +4,7 @@
 // Oracle, in addition to the sanitizers: a text stays within the limit of its bytes; an error has a
 // message and one of three codes; two renders yield the same; JSON that was read is written and
 // read again as an equal value. The limits are small, so that an input takes milliseconds. Seeds:
-// make_jinja_corpus DIRECTORY.
+// make_corpus jinja FOLDER.
 #include <algorithm>
 #include <cstdint>
 #include <ctime>

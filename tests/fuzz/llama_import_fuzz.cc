@@ -4,7 +4,7 @@
 // changed nothing. Most files belong to a model of only one of the engines.
 //
 // The first byte chooses whether heads are rotated back, and whether all sequences of a session or
-// only the one with a given id are imported. Seeds: make_llama_import_corpus DIRECTORY.
+// only the one with a given id are imported. Seeds: make_corpus llama_import FOLDER.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

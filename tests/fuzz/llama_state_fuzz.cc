@@ -1,7 +1,7 @@
 // Reads any bytes as a state file of llama.cpp, and reads the first and the last byte of all rows
 // that the resulting description names.
 //
-// Seeds: make_llama_state_corpus DIRECTORY.
+// Seeds: make_corpus llama_state FOLDER.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -1,10 +1,11 @@
-// make_client_rings_corpus FOLDER: writes seeds for client_rings_fuzz, with correct and with
-// hostile daemons.
+// Writes seeds for client_rings_fuzz, with correct and with hostile daemons.
 #include "shm/verb_table.h"
 #include "tests/fuzz/client_rings_program.h"
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/peer_program.h"
 
+namespace kvd::client_rings_corpus {
 namespace {
 
 using kvd::test::DaemonOp;
@@ -114,13 +115,15 @@ PeerProgramWriter Scribbler() {
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  if (argument_count != 2) return 2;
+int Make(const std::string& folder) {
   const auto write = [&](const std::string& name, const PeerProgramWriter& program) {
-    kvd::test::WriteSeed(arguments[1], name, program.bytes());
+    kvd::test::WriteSeed(folder, name, program.bytes());
   };
   write("answered", Answered());
   write("submitted", Submitted());
   for (unsigned kind = 0; kind < 9; ++kind) write("hostile" + std::to_string(kind), Hostile(kind));
   write("scribbler", Scribbler());
+  return 0;
 }
+
+}  // namespace kvd::client_rings_corpus

@@ -1,10 +1,11 @@
-// make_daemon_rings_corpus FOLDER: writes seeds for daemon_rings_fuzz, with correct and with
-// hostile clients.
+// Writes seeds for daemon_rings_fuzz, with correct and with hostile clients.
 #include "shm/verb_table.h"
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/daemon_rings_program.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/peer_program.h"
 
+namespace kvd::daemon_rings_corpus {
 namespace {
 
 using kvd::test::ClientOp;
@@ -119,13 +120,15 @@ PeerProgramWriter Scribbler() {
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  if (argument_count != 2) return 2;
+int Make(const std::string& folder) {
   const auto write = [&](const std::string& name, const PeerProgramWriter& program) {
-    kvd::test::WriteSeed(arguments[1], name, program.bytes());
+    kvd::test::WriteSeed(folder, name, program.bytes());
   };
   write("answered", Answered());
   write("abandoned", Abandoned());
   for (unsigned kind = 0; kind < 5; ++kind) write("hostile" + std::to_string(kind), Hostile(kind));
   write("scribbler", Scribbler());
+  return 0;
 }
+
+}  // namespace kvd::daemon_rings_corpus

@@ -1,10 +1,12 @@
-// make_gbnf_corpus DIRECTORY: writes seeds for gbnf_fuzz: small grammars of every construct.
+// Writes seeds for gbnf_fuzz: small grammars of every construct.
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 
+namespace kvd::gbnf_corpus {
 namespace {
 
 constexpr std::string_view kGrammars[] = {
@@ -20,12 +22,14 @@ constexpr std::string_view kGrammars[] = {
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  if (argument_count != 2) return 2;
+int Make(const std::string& folder) {
   unsigned number = 0;
   for (const std::string_view grammar : kGrammars) {
     const std::string input = std::string(grammar) + '\0' + "walk over the tokens 0123";
-    kvd::test::WriteSeed(arguments[1], "grammar" + std::to_string(number++),
+    kvd::test::WriteSeed(folder, "grammar" + std::to_string(number++),
                          std::as_bytes(std::span(input)));
   }
+  return 0;
 }
+
+}  // namespace kvd::gbnf_corpus

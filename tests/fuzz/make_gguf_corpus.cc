@@ -12,10 +12,12 @@
 #include "engine/forward/architectures/architecture.h"
 #include "engine/model/gguf_writer.h"
 #include "tests/engine/model/gguf_bytes.h"
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/small_vocabularies.h"
 #include "tools/make_model/model_maker.h"
 
+namespace kvd::gguf_corpus {
 namespace {
 
 // The smallest model that has every kind of tensor; about 10 KiB in f32.
@@ -36,7 +38,7 @@ kvd::ModelShape SeedShape() {
 int Write(const kvd::ModelShape& shape, const std::string& path) {
   auto made = kvd::MakeModelFile(shape, nullptr, path);
   if (made) return 0;
-  std::fprintf(stderr, "make_gguf_corpus: %s\n", made.error().message.c_str());
+  std::fprintf(stderr, "make_corpus gguf: %s\n", made.error().message.c_str());
   return 1;
 }
 
@@ -80,7 +82,7 @@ int WriteVocabulary(const kvd::VocabularyData& data, const std::string& path) {
   }
   const auto nothing = [](std::size_t, kvd::GgufSink&) { return kvd::Status{}; };
   if (writer.WriteFile(path, nothing)) return 0;
-  std::fprintf(stderr, "make_gguf_corpus: %s\n", path.c_str());
+  std::fprintf(stderr, "make_corpus gguf: %s\n", path.c_str());
   return 1;
 }
 
@@ -212,12 +214,8 @@ std::vector<std::pair<std::string, kvd::GgufBytes>> Headers() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: make_gguf_corpus DIRECTORY\n");
-    return 2;
-  }
-  std::string prefix = std::string(argv[1]) + "/";
+int Make(const std::string& folder) {
+  std::string prefix = folder + "/";
   int failed = 0;
   for (const kvd::ArchitectureDefinition* definition : kvd::Architectures()) {
     kvd::ModelShape shape = SeedShape();
@@ -247,7 +245,9 @@ int main(int argc, char** argv) {
     failed |= WriteVocabulary(changed.data, prefix + "changed_" + changed.name);
   }
   for (const auto& [name, header] : Headers()) {
-    kvd::test::WriteSeed(argv[1], "header_" + name, header.bytes());
+    kvd::test::WriteSeed(folder, "header_" + name, header.bytes());
   }
   return failed;
 }
+
+}  // namespace kvd::gguf_corpus

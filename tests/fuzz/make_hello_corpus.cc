@@ -1,22 +1,23 @@
-// make_hello_corpus FOLDER: writes seeds for hello_fuzz, which are valid messages.
+// Writes seeds for hello_fuzz, which are valid messages.
 #include <cstring>
 
 #include "shm/wire_check.h"
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 
-int main(int argument_count, char** arguments) {
-  if (argument_count != 2) return 2;
+namespace kvd::hello_corpus {
+int Make(const std::string& folder) {
   kvd::wire::Hello hello{};
   hello.magic = kvd::wire::kHelloMagic;
   hello.version = kvd::wire::kProtocolVersion;
-  kvd::test::WriteSeed(arguments[1], "hello_defaults", std::as_bytes(std::span(&hello, 1)));
+  kvd::test::WriteSeed(folder, "hello_defaults", std::as_bytes(std::span(&hello, 1)));
   hello.submission_entries = 64;
   hello.completion_entries = 256;
   hello.request_arena_bytes = 1 << 20;
   hello.result_arena_bytes = 1 << 22;
   std::memcpy(hello.name, "client", 6);
   if (!kvd::wire::ValidateHello(hello)) return 1;
-  kvd::test::WriteSeed(arguments[1], "hello_sizes", std::as_bytes(std::span(&hello, 1)));
+  kvd::test::WriteSeed(folder, "hello_sizes", std::as_bytes(std::span(&hello, 1)));
   kvd::wire::Welcome welcome{};
   welcome.magic = kvd::wire::kWelcomeMagic;
   welcome.version = kvd::wire::kProtocolVersion;
@@ -29,8 +30,11 @@ int main(int argument_count, char** arguments) {
   welcome.vocab_size = 1000;
   // A welcome that the client refuses is not a useful seed.
   if (!kvd::wire::ValidateWelcome(welcome)) return 1;
-  kvd::test::WriteSeed(arguments[1], "welcome", std::as_bytes(std::span(&welcome, 1)));
+  kvd::test::WriteSeed(folder, "welcome", std::as_bytes(std::span(&welcome, 1)));
   welcome.code = static_cast<std::uint8_t>(kvd::Code::kNoSpace);
   std::memset(welcome.message, 'x', sizeof welcome.message - 1);
-  kvd::test::WriteSeed(arguments[1], "refusal", std::as_bytes(std::span(&welcome, 1)));
+  kvd::test::WriteSeed(folder, "refusal", std::as_bytes(std::span(&welcome, 1)));
+  return 0;
 }
+
+}  // namespace kvd::hello_corpus

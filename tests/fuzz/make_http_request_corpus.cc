@@ -1,10 +1,12 @@
-// make_http_request_corpus FOLDER: writes seeds for http_request_fuzz: requests of every form.
+// Writes seeds for http_request_fuzz: requests of every form.
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 
+namespace kvd::http_request_corpus {
 namespace {
 
 constexpr std::string_view kInputs[] = {
@@ -31,14 +33,16 @@ constexpr std::string_view kInputs[] = {
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  if (argument_count != 2) return 2;
+int Make(const std::string& folder) {
   int number = 0;
   for (const std::string_view input : kInputs) {
     for (const char piece_bytes : {'\0', '\x06', '\xff'}) {
       const std::string seed = piece_bytes + std::string(input);
-      kvd::test::WriteSeed(arguments[1], "request_" + std::to_string(number++),
+      kvd::test::WriteSeed(folder, "request_" + std::to_string(number++),
                            std::as_bytes(std::span(seed)));
     }
   }
+  return 0;
 }
+
+}  // namespace kvd::http_request_corpus

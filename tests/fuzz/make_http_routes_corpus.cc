@@ -1,12 +1,13 @@
-// make_http_routes_corpus FOLDER: writes seeds for http_routes_fuzz: a request of every form for
-// every route.
+// Writes seeds for http_routes_fuzz: a request of every form for every route.
 #include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 
+namespace kvd::http_routes_corpus {
 namespace {
 
 // Behind the two bytes that choose the route and its options; each is a seed for each route, so
@@ -65,15 +66,17 @@ constexpr int kRoutesMax = 96;  // more than there are
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  if (argument_count != 2) return 2;
+int Make(const std::string& folder) {
   int number = 0;
   for (int route = 0; route < kRoutesMax; ++route) {
     for (std::size_t i = 0; i < std::size(kBodies); ++i) {
       std::string seed = {static_cast<char>(route), static_cast<char>((route + i) % 2)};
       seed += kBodies[i];
-      kvd::test::WriteSeed(arguments[1], "routes_" + std::to_string(number++),
+      kvd::test::WriteSeed(folder, "routes_" + std::to_string(number++),
                            std::as_bytes(std::span(seed)));
     }
   }
+  return 0;
 }
+
+}  // namespace kvd::http_routes_corpus

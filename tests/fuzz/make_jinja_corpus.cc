@@ -1,14 +1,16 @@
-// make_jinja_corpus DIRECTORY: writes seeds for jinja_fuzz: the templates of tests/data/jinja, and
-// a chat template, each with variables. Runs in the repository's root.
+// Writes seeds for jinja_fuzz: the templates of tests/data/jinja, and a chat template,
+// each with variables. Runs in the repository's root.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <span>
 #include <string>
 
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "text/json.h"
 
+namespace kvd::jinja_corpus {
 namespace {
 
 constexpr const char* kChat = R"({%- for m in messages -%}
@@ -23,12 +25,11 @@ constexpr const char* kMessages =
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  if (argument_count != 2) return 2;
+int Make(const std::string& folder) {
   const auto write = [&](const std::string& name, const std::string& source,
                          const std::string& variables) {
     const std::string input = source + '\0' + variables;
-    kvd::test::WriteSeed(arguments[1], name, std::as_bytes(std::span(input)));
+    kvd::test::WriteSeed(folder, name, std::as_bytes(std::span(input)));
   };
   write("chat", kChat, kMessages);
   std::ifstream file("tests/data/jinja/cases.json", std::ios::binary);
@@ -43,4 +44,7 @@ int main(int argument_count, char** arguments) {
   for (const kvd::Value& item : data->dict().Find("cases")->items()) {
     write("case" + std::to_string(number++), std::string(item.items()[0].view()), variables);
   }
+  return 0;
 }
+
+}  // namespace kvd::jinja_corpus

@@ -7,11 +7,13 @@
 
 #include "base/check.h"
 #include "client/llama_state/llama_state_file.h"
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/llama_engines.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/small_engines.h"
 #include "tests/support/llama_conversion.h"
 
+namespace kvd::llama_import_corpus {
 namespace {
 
 using namespace kvd;
@@ -197,13 +199,11 @@ void WriteFilesOf(const std::string& folder, std::size_t number) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: make_llama_import_corpus DIRECTORY\n");
-    return 2;
-  }
+int Make(const std::string& folder) {
   for (std::size_t number = 0; number < test::kLlamaEngines; ++number) {
-    WriteFilesOf(argv[1], number);
+    WriteFilesOf(folder, number);
   }
   return 0;
 }
+
+}  // namespace kvd::llama_import_corpus

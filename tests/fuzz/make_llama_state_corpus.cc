@@ -9,8 +9,10 @@
 
 #include "client/llama_state/llama_state_file.h"
 #include "tests/client/llama_state/llama_samples.h"
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 
+namespace kvd::llama_state_corpus {
 namespace {
 
 using namespace kvd;
@@ -60,12 +62,10 @@ class Writer {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: make_llama_state_corpus DIRECTORY\n");
-    return 2;
-  }
-  Writer writer(argv[1]);
+int Make(const std::string& folder) {
+  Writer writer(folder);
   for (const auto& [name, sample] : test::LlamaSamples()) writer.WriteSample(name, sample);
   return 0;
 }
+
+}  // namespace kvd::llama_state_corpus

@@ -1,9 +1,11 @@
-// make_map_corpus FOLDER: writes seeds for map_fuzz, with valid and with invalid maps.
+// Writes seeds for map_fuzz, with valid and with invalid maps.
 #include "shm/map_geometry.h"
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/map_program.h"
 #include "tests/fuzz/peer_program.h"
 
+namespace kvd::map_corpus {
 namespace {
 
 namespace layout = kvd::layout;
@@ -124,10 +126,9 @@ PeerProgramWriter Unfinished(unsigned kind) {
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  if (argument_count != 2) return 2;
+int Make(const std::string& folder) {
   const auto write = [&](const std::string& name, const PeerProgramWriter& program) {
-    kvd::test::WriteSeed(arguments[1], name, program.bytes());
+    kvd::test::WriteSeed(folder, name, program.bytes());
   };
   write("small", Published(MapSegment::kSmall, kvd::test::kMapWriterLives));
   write("two_each", Published(MapSegment::kTwoEach, 0));
@@ -138,4 +139,7 @@ int main(int argument_count, char** arguments) {
   for (unsigned kind = 0; kind < 3; ++kind) {
     write("unfinished" + std::to_string(kind), Unfinished(kind));
   }
+  return 0;
 }
+
+}  // namespace kvd::map_corpus

@@ -15,6 +15,7 @@
 #include "tests/fuzz/meta_image.h"
 #include "tests/support/into.h"
 
+namespace kvd::meta_attach_corpus {
 namespace {
 
 using namespace kvd;
@@ -159,7 +160,7 @@ bool WriteSeeds(const std::string& folder, fuzz::MetaKind kind, std::uint32_t va
   const MetaView meta = segments->meta.view();
   auto memory = Memory::Create(std::move(*segments));
   if (const Status filled = Fill(*memory, kind, variant); !filled) {
-    std::fprintf(stderr, "make_meta_attach_corpus: %s\n", filled.error().message.c_str());
+    std::fprintf(stderr, "make_corpus meta_attach: %s\n", filled.error().message.c_str());
     return false;
   }
   const std::string name =
@@ -177,12 +178,13 @@ bool WriteSeeds(const std::string& folder, fuzz::MetaKind kind, std::uint32_t va
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  if (argument_count != 2) return 2;
+int Make(const std::string& folder) {
   for (std::size_t kind = 0; kind < kvd::fuzz::kMetaKinds; ++kind) {
     for (const std::uint32_t variant : {0u, 1u}) {
-      if (!WriteSeeds(arguments[1], static_cast<kvd::fuzz::MetaKind>(kind), variant)) return 1;
+      if (!WriteSeeds(folder, static_cast<kvd::fuzz::MetaKind>(kind), variant)) return 1;
     }
   }
   return 0;
 }
+
+}  // namespace kvd::meta_attach_corpus

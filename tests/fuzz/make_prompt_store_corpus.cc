@@ -1,5 +1,5 @@
-// make_prompt_store_corpus FOLDER: writes seeds for prompt_store_fuzz: entries of the prompt caches
-// of the small engines, as files and in the kSections form.
+// Writes seeds for prompt_store_fuzz: entries of the prompt caches of the small engines,
+// as files and in the kSections form.
 #include <cstdio>
 #include <cstring>
 #include <span>
@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "state_form/state_layout.h"
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/prompt_folder.h"
 #include "tests/fuzz/small_engines.h"
 #include "tests/fuzz/state_file_form.h"
 
+namespace kvd::prompt_store_corpus {
 namespace {
 
 using kvd::state_file::FileHeader;
@@ -43,31 +45,31 @@ std::vector<std::byte> WithSequenceTwice(std::span<const std::byte> form) {
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  using namespace kvd::test;
-  if (argument_count != 2) return 2;
+int Make(const std::string& folder) {
+  using namespace test;
   for (std::size_t number = 0; number + 1 < kSmallEngines; ++number) {
-    PromptFolder folder(SmallEngine(number));
+    PromptFolder entries(SmallEngine(number));
     // Checks that the store notices the entry. If the store did not notice the entry, the target
     // would test files that the store ignores.
-    folder.Put(folder.entry_name(), folder.entry());
-    if (folder.store().counts().entries != 1) {
-      std::fprintf(stderr, "make_prompt_store_corpus: the entry was not noticed\n");
+    entries.Put(entries.entry_name(), entries.entry());
+    if (entries.store().counts().entries != 1) {
+      std::fprintf(stderr, "make_corpus prompt_store: the entry was not noticed\n");
       return 1;
     }
-    const auto form = SectionsForm(folder.entry());
+    const auto form = SectionsForm(entries.entry());
     if (!form) {
-      std::fprintf(stderr, "make_prompt_store_corpus: %s\n", form.error().message.c_str());
+      std::fprintf(stderr, "make_corpus prompt_store: %s\n", form.error().message.c_str());
       return 1;
     }
     const std::string name = SmallEngineName(number);
-    WriteSeed(arguments[1], name + "_file",
-              InputBytes({number, StateFileForm::kSums, 0, folder.entry()}));
-    WriteSeed(arguments[1], name + "_sections",
-              InputBytes({number, StateFileForm::kSections, 0, *form}));
-    WriteSeed(arguments[1], name + "_parts",
-              InputBytes({number, StateFileForm::kSections, 3, *form}));
-    WriteSeed(arguments[1], name + "_twice",
+    WriteSeed(folder, name + "_file",
+              InputBytes({number, StateFileForm::kSums, 0, entries.entry()}));
+    WriteSeed(folder, name + "_sections", InputBytes({number, StateFileForm::kSections, 0, *form}));
+    WriteSeed(folder, name + "_parts", InputBytes({number, StateFileForm::kSections, 3, *form}));
+    WriteSeed(folder, name + "_twice",
               InputBytes({number, StateFileForm::kSections, 0, WithSequenceTwice(*form)}));
   }
+  return 0;
 }
+
+}  // namespace kvd::prompt_store_corpus

@@ -1,10 +1,11 @@
-// make_schema_corpus DIRECTORY: writes seeds for schema_fuzz: schemas that together have every
-// keyword.
+// Writes seeds for schema_fuzz: schemas that together have every keyword.
 #include <span>
 #include <string>
 
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 
+namespace kvd::schema_corpus {
 namespace {
 
 constexpr const char* kSchemas[] = {
@@ -26,12 +27,14 @@ constexpr const char* kSchemas[] = {
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  if (argument_count != 2) return 2;
+int Make(const std::string& folder) {
   int number = 0;
   for (const char* schema : kSchemas) {
     const std::string input = schema;
-    kvd::test::WriteSeed(arguments[1], "schema" + std::to_string(number++),
+    kvd::test::WriteSeed(folder, "schema" + std::to_string(number++),
                          std::as_bytes(std::span(input)));
   }
+  return 0;
 }
+
+}  // namespace kvd::schema_corpus

@@ -1,6 +1,5 @@
-// make_state_file_corpus FOLDER: writes seeds for state_file_fuzz. Writes saved sequences of each
-// small engine in every profile, as files and as their sections, and sections that are refused
-// late.
+// Writes seeds for state_file_fuzz. Writes saved sequences of each small engine in every
+// profile, as files and as their sections, and sections that are refused late.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -20,10 +19,12 @@
 #include "base/check.h"
 #include "engine/sampling/kept_sampler.h"
 #include "engine/saved_state/save_sequences.h"
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/small_engines.h"
 #include "tests/fuzz/state_file_form.h"
 
+namespace kvd::state_file_corpus {
 namespace {
 
 using namespace kvd;
@@ -225,17 +226,18 @@ Status WriteSeeds(std::size_t number, const std::filesystem::path& scratch,
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  if (argument_count != 2) return 2;
+int Make(const std::string& folder) {
   std::string scratch = (std::filesystem::temp_directory_path() / "kvd-corpus-XXXXXX").string();
   if (::mkdtemp(scratch.data()) == nullptr) return 1;
   Status status;
   for (std::size_t number = 0; number < test::kSmallEngines && status; ++number) {
-    status = WriteSeeds(number, scratch, arguments[1]);
+    status = WriteSeeds(number, scratch, folder);
   }
   std::error_code ignored;
   std::filesystem::remove_all(scratch, ignored);
   if (status) return 0;
-  std::fprintf(stderr, "make_state_file_corpus: %s\n", status.error().message.c_str());
+  std::fprintf(stderr, "make_corpus state_file: %s\n", status.error().message.c_str());
   return 1;
 }
+
+}  // namespace kvd::state_file_corpus

@@ -1,8 +1,8 @@
-// make_submission_corpus FOLDER: writes seeds for submission_fuzz: submissions with their payloads,
-// at least one for every verb.
+// Writes seeds for submission_fuzz: submissions with their payloads, at least one for every
+// verb.
 //
-// The program passes each seed to the validator and the parser. If one of them refuses a seed, the
-// program fails, and with it `make fuzz`. The seeds are made from the table of verbs, so that a new
+// The maker passes each seed to the validator and the parser. If one of them refuses a seed, the
+// maker fails, and with it `make fuzz`. The seeds are made from the table of verbs, so that a new
 // verb has a seed, too.
 #include <cstdio>
 #include <cstring>
@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "shm/wire_check.h"
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/parse_payload.h"
 #include "tests/support/good_request.h"
 
+namespace kvd::submission_corpus {
 namespace {
 
 namespace wire = kvd::wire;
@@ -103,10 +105,11 @@ kvd::Status WriteAll(const std::string& folder) {
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  if (argument_count != 2) return 2;
-  const kvd::Status written = WriteAll(arguments[1]);
+int Make(const std::string& folder) {
+  const kvd::Status written = WriteAll(folder);
   if (written) return 0;
-  std::fprintf(stderr, "make_submission_corpus: %s\n", written.error().message.c_str());
+  std::fprintf(stderr, "make_corpus submission: %s\n", written.error().message.c_str());
   return 1;
 }
+
+}  // namespace kvd::submission_corpus

@@ -4,10 +4,12 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/small_vocabularies.h"
 #include "tests/fuzz/tokenizer_input.h"
 
+namespace kvd::tokenizer_corpus {
 namespace {
 
 using kvd::test::WriteSeed;
@@ -29,10 +31,9 @@ std::string Input(std::size_t vocabulary, unsigned bits, std::string_view rest) 
 
 }  // namespace
 
-int main(int argument_count, char** arguments) {
-  if (argument_count != 2) return 2;
+int Make(const std::string& folder) {
   const auto write = [&](const std::string& name, const std::string& input) {
-    WriteSeed(arguments[1], name, std::as_bytes(std::span(input)));
+    WriteSeed(folder, name, std::as_bytes(std::span(input)));
   };
   const auto all = kvd::test::SmallVocabularies();
   for (std::size_t at = 0; at < all.size(); ++at) {
@@ -54,4 +55,7 @@ int main(int argument_count, char** arguments) {
         Input(at, kvd::test::kTokensGiven | kvd::test::kUnparseSpecial | kvd::test::kRemoveSpecial,
               tokens));
   }
+  return 0;
 }
+
+}  // namespace kvd::tokenizer_corpus

@@ -3,8 +3,8 @@
 // (tests/fuzz/between_loads.h).
 //
 // Oracle: the reader's copies have the sizes that Open has checked, and every entry in them is
-// valid; an error is kCorrupt or kVersionMismatch and names the field. Seeds: make_map_corpus
-// DIRECTORY.
+// valid; an error is kCorrupt or kVersionMismatch and names the field. Seeds: make_corpus map
+// FOLDER.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>

@@ -6,7 +6,7 @@
 // executes a few operations, such as fork, append and drop, on each sequence, and must stay
 // consistent.
 //
-// Seeds: make_meta_attach_corpus DIRECTORY.
+// Seeds: make_corpus meta_attach FOLDER.
 #include <sanitizer/asan_interface.h>
 
 #include <cstddef>

@@ -4,7 +4,7 @@
 //
 // Oracle: the store accepts a complete entry or drops a damaged one; a loaded sequence has the
 // number of cells that Find announced; an error leaves no cells and no entry of a removed file.
-// Seeds: make_prompt_store_corpus DIRECTORY.
+// Seeds: make_corpus prompt_store FOLDER.
 #include <array>
 #include <cstdint>
 #include <memory>

@@ -2,7 +2,7 @@
 //
 // Oracle, in addition to the sanitizers: an error has a message and one of two codes; GbnfChecker
 // reads the grammar; random texts of the grammar are in its language and are JSON; a second
-// conversion yields the same grammar. Seeds: make_schema_corpus DIRECTORY.
+// conversion yields the same grammar. Seeds: make_corpus schema FOLDER.
 #include <cstdint>
 #include <random>
 #include <string>

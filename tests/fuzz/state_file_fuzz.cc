@@ -4,7 +4,7 @@
 // (tests/fuzz/state_file_form.h).
 //
 // Oracle: the result is a loaded sequence with the length in its header, or a named error; an error
-// leaves the sequence empty and all blocks and slots free. Seeds: make_state_file_corpus DIRECTORY.
+// leaves the sequence empty and all blocks and slots free. Seeds: make_corpus state_file FOLDER.
 #include <algorithm>
 #include <array>
 #include <cstddef>

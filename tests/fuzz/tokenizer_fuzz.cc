@@ -4,8 +4,8 @@
 // and with those that search bytes (rwkv, plamo2), and the same bytes except for escaped spaces
 // with vocabularies of characters that have byte tokens. Vocabularies of the other kinds must
 // return tokens of the vocabulary. The text of tokens is the concatenation of their pieces, in one
-// call and streamed, and a number that is no token is refused. Seeds: make_tokenizer_corpus
-// DIRECTORY.
+// call and streamed, and a number that is no token is refused. Seeds: make_corpus tokenizer
+// FOLDER.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

@@ -4,7 +4,7 @@
 // Oracle, in addition to the sanitizers: both answers are the same; no event is empty or out of
 // order; the arguments of a complete call are a JSON object (control characters and all else that
 // JsonScanner checks); a text of n bytes yields at most kGrowthMax * n bytes. Seeds:
-// make_tool_calls_corpus DIRECTORY.
+// make_corpus tool_calls FOLDER.
 #include <algorithm>
 #include <cstdint>
 #include <string_view>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 
@@ -15,6 +16,10 @@ inline double TestScale() {
 }
 
 inline bool IsScaledDown() { return TestScale() < 1.0; }
+
+// Returns the distance between the cases that run: 1, so that every case runs, or `scaled_down` if
+// KVD_TEST_SCALE is below 1.
+inline std::size_t Stride(std::size_t scaled_down) { return IsScaledDown() ? scaled_down : 1; }
 
 // Returns `count` multiplied by the scale, at least `least`.
 inline int Scaled(int count, int least = 1) {

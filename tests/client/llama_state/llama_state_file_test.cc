@@ -118,7 +118,7 @@ TEST(LlamaStateFileTest, AFileCutAnywhereIsRefusedOrADifferentWholeOne) {
   for (const auto& [name, sample] : LlamaSamples()) {
     SCOPED_TRACE(name);
     const LlamaSampleFile file(sample);
-    for (std::size_t bytes = 0; bytes < file.bytes.size(); ++bytes) {
+    for (std::size_t bytes = 0; bytes < file.bytes.size(); bytes += test::Stride(7)) {
       const std::vector<std::byte> cut(file.bytes.begin(),
                                        file.bytes.begin() + static_cast<std::ptrdiff_t>(bytes));
       ExpectSafe(cut);

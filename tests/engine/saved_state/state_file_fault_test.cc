@@ -14,6 +14,7 @@
 #include "engine/saved_state/byte_planes.h"
 #include "engine/saved_state/state_file_writer.h"
 #include "tests/engine/saved_state/state_folder.h"
+#include "tests/support/test_scale.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -95,12 +96,13 @@ TEST_P(StateFileFaultTest, OneWithAChangedByteIsRefused) {
   for (const char* name : {"good", "packed"}) {
     const std::vector<char> good = folder_.Bytes(name);
     const UniqueFd file = InMemory(good);
-    for (std::size_t at = 0; at < good.size(); ++at) {
+    // Bytes of the large recurrent states are skipped. Sanitizer builds change every third byte.
+    const std::size_t apart = test::Stride(3);
+    for (std::size_t at = 0; at < good.size(); at += at > 8192 ? 11 * apart : apart) {
       const char damaged = static_cast<char>(good[at] ^ (1 << (at % 8)));
       ASSERT_EQ(::pwrite(file.get(), &damaged, 1, static_cast<off_t>(at)), 1);
       ASSERT_FALSE(Loads(file)) << at;
       ASSERT_EQ(::pwrite(file.get(), &good[at], 1, static_cast<off_t>(at)), 1);
-      if (at > 8192) at += 10;  // skips bytes of the large recurrent states
     }
     ASSERT_TRUE(Loads(file));
   }
