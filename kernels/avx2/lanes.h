@@ -31,7 +31,7 @@ struct Lanes {
   // are faster than panels of elements from kOuterRowsMin rows on (measured on Zen 3).
   static constexpr int kOuterRows = 6;
   static constexpr int kOuterVectors = 1;
-  static constexpr std::size_t kOuterRowsMin = 16;
+  static constexpr std::size_t kOuterRowsMin = 64;
   static constexpr int kNarrowTileRows = 4;
   static constexpr int kNarrowRowsMax = 8;
   static constexpr int kScoreRowsMax = 3;
