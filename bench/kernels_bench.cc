@@ -187,9 +187,8 @@ void RegisterProducts(const KernelTable& table) {
         if (!Supports(table, type, form)) continue;
         const std::string name = std::string("BM_MatmulRuns/table:") + table.name +
                                  "/type:" + DataTypeName(type) + "/rows:" + std::to_string(rows) +
-                                 (form == WideForm::kBf16    ? "/in_bf16"
-                                  : form == WideForm::kOuter ? "/outer"
-                                                             : "");
+                                 (form == WideForm::kAsNarrow ? "" : "/") +
+                                 (form == WideForm::kAsNarrow ? "" : WideFormName(form));
         benchmark::RegisterBenchmark(name.c_str(), [&table, type, form,
                                                     rows](benchmark::State& state) {
           MultiplyRows(state, table, type, form, rows);

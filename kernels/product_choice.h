@@ -60,8 +60,8 @@ const char* WideFormName(WideForm form);
 // Whether the table can compute products of this form with weights of this type.
 bool Supports(const KernelTable& table, DataType type, WideForm form);
 
-// Products with f32 weights have one form by default, whose sums are closer to the true ones than
-// those of outer products: models with f32 weights are used as references.
+// Products with f32 weights have one form by default, because models with f32 weights are compared
+// within the smallest tolerance (docs/decisions/0035-choices-by-measuring.md).
 ProductChoices DefaultChoices(const KernelTable& table);
 
 }  // namespace kvd::kernels

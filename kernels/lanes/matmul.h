@@ -17,6 +17,7 @@
 #include "kernels/lanes/decode.h"
 #include "kernels/lanes/dot_tile.h"
 #include "kernels/lanes/outer_product.h"
+#include "kernels/lanes/row_tiles.h"
 #include "kernels/matmul_panel.h"
 
 namespace kvd::kernels {
@@ -148,22 +149,16 @@ void WidePass(const MatmulArgs& args, Panel panel, std::size_t first_row, std::s
   float* const sums = weights + kPanelOutputs * panel_elements;
   // If all elements fit one panel, no sums are kept and all tiles use the same sums.
   const std::size_t sum_floats = n <= kPanelElements ? 0 : L::kWideRows * kPanelOutputs * 16;
-  // Tiles have about equal heights, so that every tile has enough rows to fill the pipelines.
-  const std::size_t tile_count = (row_count + L::kWideRows - 1) / L::kWideRows;
 
   panel.weights = weights;
   do {
     const std::size_t elements_left = n - panel.first_element;
     panel.element_count = elements_left < kPanelElements ? elements_left : kPanelElements;
     DecodePanel<Isa, D>(args, panel, weights);
-    for (std::size_t t = 0; t < tile_count; ++t) {
-      const std::size_t row = row_count * t / tile_count;
-      const std::size_t rows = row_count * (t + 1) / tile_count - row;
-      StaticFor<L::kWideRows>([&](auto r) KVD_INLINE_LAMBDA {
-        constexpr int kRows = decltype(r)::value + 1;
-        if (rows == kRows) WideRows<L, kRows>(args, panel, first_row + row, sums + t * sum_floats);
-      });
-    }
+    ForRowTiles<L, L::kWideRows>(
+        row_count, [&](auto rows, std::size_t tile, std::size_t row) KVD_INLINE_LAMBDA {
+          WideRows<L, rows.value>(args, panel, first_row + row, sums + tile * sum_floats);
+        });
     panel.first_element += panel.element_count;
   } while (panel.first_element < n);
 }
@@ -187,28 +182,23 @@ KVD_ALWAYS_INLINE void WideMatmul(const MatmulArgs& args) {
 // weights from the first-level cache.
 template <class Isa, class D>
 KVD_ALWAYS_INLINE void NarrowMatmul(const MatmulArgs& args) {
-  constexpr std::size_t kTileRows = Isa::Lanes::kNarrowTileRows;
+  constexpr int kTileRows = Isa::Lanes::kNarrowTileRows;
   const std::size_t row_bytes = DecoderRowBytes<D>(args.in_features);
   const auto* weights = static_cast<const std::uint8_t*>(args.weights);
-  const std::size_t tile_count = (args.row_count + kTileRows - 1) / kTileRows;
   // With a single tile of rows, all outputs are computed at once.
-  const std::size_t outs_at_once = tile_count == 1 ? args.last_out - args.first_out : 4;
+  const std::size_t outs_at_once = args.row_count <= kTileRows ? args.last_out - args.first_out : 4;
   for (std::size_t out = args.first_out; out < args.last_out; out += outs_at_once) {
     const std::size_t left = args.last_out - out;
     const std::size_t out_count = left < outs_at_once ? left : outs_at_once;
-    for (std::size_t t = 0; t < tile_count; ++t) {
-      const std::size_t row = args.row_count * t / tile_count;
-      const std::size_t rows = args.row_count * (t + 1) / tile_count - row;
-      StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
-        constexpr int kRows = decltype(r)::value + 1;
-        if (rows != kRows) return;
-        float* y[kRows];
-        for (std::size_t i = 0; i < kRows; ++i) y[i] = args.y[row + i] + out;
-        DotRows<Isa, D, kRows, false>(weights + out * row_bytes, out_count,
-                                      args.x + row * args.x_stride, args.x_stride, args.in_features,
-                                      1.0f, y);
-      });
-    }
+    ForRowTiles<typename Isa::Lanes, kTileRows>(
+        args.row_count, [&](auto rows, std::size_t /*tile*/, std::size_t row) KVD_INLINE_LAMBDA {
+          constexpr int kRows = rows.value;
+          float* y[kRows];
+          for (std::size_t i = 0; i < kRows; ++i) y[i] = args.y[row + i] + out;
+          DotRows<Isa, D, kRows, false>(weights + out * row_bytes, out_count,
+                                        args.x + row * args.x_stride, args.x_stride,
+                                        args.in_features, 1.0f, y);
+        });
   }
 }
 

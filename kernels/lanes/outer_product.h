@@ -11,6 +11,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/lanes/dispatch.h"
+#include "kernels/lanes/row_tiles.h"
 #include "kernels/matmul_panel.h"
 
 namespace kvd::kernels {
@@ -115,20 +116,12 @@ struct OuterProduct {
   }
 
   static void MultiplyPanel(const MatmulArgs& args, const OuterPanel& panel) {
-    constexpr std::size_t kTileRows = L::kOuterRows;
-    // Tiles have about equal heights, so that every tile has enough rows to fill the pipelines.
-    const std::size_t tile_count = (args.row_count + kTileRows - 1) / kTileRows;
-    for (std::size_t t = 0; t < tile_count; ++t) {
-      const std::size_t row = args.row_count * t / tile_count;
-      const std::size_t rows = args.row_count * (t + 1) / tile_count - row;
-      StaticFor<kTileRows>([&](auto r) KVD_INLINE_LAMBDA {
-        constexpr int kRows = decltype(r)::value + 1;
-        if (rows != kRows) return;
-        for (std::size_t out = panel.first_out; out < panel.last_out; out += kOuts) {
-          Tile<kRows>(args, panel, row, out);
-        }
-      });
-    }
+    ForRowTiles<L, L::kOuterRows>(
+        args.row_count, [&](auto rows, std::size_t /*tile*/, std::size_t row) KVD_INLINE_LAMBDA {
+          for (std::size_t out = panel.first_out; out < panel.last_out; out += kOuts) {
+            Tile<rows.value>(args, panel, row, out);
+          }
+        });
   }
 
   static void Run(const MatmulArgs& args) {

@@ -121,7 +121,7 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
       tuning.source = static_cast<std::uint32_t>(ChoiceSource::kMeasuredBefore);
       tuning.progress = static_cast<std::uint32_t>(TuningProgress::kNothingToDo);
       tuning.used_unix_ms = 1'790'000'000'000;
-      tuning.choice_count = 2;
+      tuning.choice_count = 4;
       tuning.choices[0] = {.weight_type = "f16",
                            .wide_form = 1,
                            .wide_from_rows = 8,
@@ -136,6 +136,16 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
                            .panel_from_rows = 5,
                            .panel_outs = 32,
                            .is_measured = 1};
+      // A form that this kvctl does not know is one of a newer daemon.
+      for (const std::uint32_t form : {2u, 3u}) {
+        tuning.choices[form] = {.weight_type = "f32",
+                                .wide_form = form,
+                                .wide_from_rows = 64,
+                                .ahead_bytes = 0,
+                                .panel_from_rows = 0,
+                                .panel_outs = 0,
+                                .is_measured = 0};
+      }
       session.Final(submission, BytesOf(tuning), {});
       return true;
     }
@@ -303,12 +313,15 @@ TEST_F(KvctlTest, InfoShowsTheChoicesOfProductsAndTheirSource) {
   EXPECT_TRUE(Holds(Kvctl("info"),
                     "f16 bf16 from 8 rows; q8_0 one form, panels from 5 rows, panels of 32 "
                     "outputs, prefetches 32768 bytes ahead; "
+                    "f32 outer from 64 rows; f32 unknown from 64 rows; "
                     "measured before (2026-09-21 14:13:20 UTC)"));
   EXPECT_TRUE(Holds(Kvctl("info --json"), R"("tuning":{"source":"measured before")"));
   EXPECT_TRUE(Holds(Kvctl("info --json"),
                     R"({"weight_type":"q8_0","wide_form":"none","wide_from_rows":0,)"
                     R"("ahead_bytes":32768,"panel_from_rows":5,"panel_outs":32,)"
                     R"("is_measured":true})"));
+  EXPECT_TRUE(Holds(Kvctl("info --json"), R"("wide_form":"outer","wide_from_rows":64)"));
+  EXPECT_TRUE(Holds(Kvctl("info --json"), R"("wide_form":"unknown","wide_from_rows":64)"));
 }
 
 TEST_F(KvctlTest, UsageErrorsExitWithTwo) {
