@@ -8,10 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/amx/functions.h"
 #include "kernels/avx2/functions.h"
-#include "kernels/avx512/functions.h"
-#include "kernels/avx512bf16/functions.h"
+#include "kernels/avx512_tables.h"
 #include "kernels/kernel_table.h"
 #include "kernels/scalar/functions.h"
 
@@ -104,37 +102,6 @@ const char* LackingForAmx(const Machine& machine, bool tiles) {
   return nullptr;
 }
 
-// The avx512 table, with products of bf16 if the machine has them.
-const KernelTable* TheAvx512Table(const Machine& machine) {
-  static const KernelTable with_bf16 = [] {
-    KernelTable made = avx512::kTable;
-    made.matmul = avx512bf16::Matmul;
-    made.round_rows = avx512bf16::RoundRows;
-    made.bf16_rows_min = avx512bf16::kRowsMin;
-    made.bf16_attention = &avx512bf16::kAttention;
-    return made;
-  }();
-  return HasBf16(machine) ? &with_bf16 : &avx512::kTable;
-}
-
-const KernelTable* TheAmxTable(const Machine& machine) {
-  static const Bf16Attention attention = [] {
-    Bf16Attention made = avx512bf16::kAttention;
-    made.scores = amx::Scores;
-    made.add_values = amx::AddValues;
-    return made;
-  }();
-  static const KernelTable table = [&] {
-    KernelTable made = *TheAvx512Table(machine);
-    made.name = "amx";
-    made.matmul = amx::Matmul;
-    made.bf16_quant_rows_min = amx::kBf16QuantRowsMin;
-    made.bf16_attention = &attention;
-    return made;
-  }();
-  return &table;
-}
-
 }  // namespace
 
 void AssumeTiles() { tiles_are_assumed = true; }
@@ -147,12 +114,12 @@ const KernelTable* Avx2Table() {
 
 const KernelTable* Avx512Table() {
   const Machine machine = AskMachine();
-  return LackingForAvx512(machine) == nullptr ? TheAvx512Table(machine) : nullptr;
+  return LackingForAvx512(machine) == nullptr ? TheAvx512Table(HasBf16(machine)) : nullptr;
 }
 
 const KernelTable* AmxTable() {
   const Machine machine = AskMachine();
-  return LackingForAmx(machine, true) == nullptr ? TheAmxTable(machine) : nullptr;
+  return LackingForAmx(machine, true) == nullptr ? TheAmxTable() : nullptr;
 }
 
 KernelChoice SelectKernels(const char* name) {
@@ -170,9 +137,9 @@ KernelChoice SelectKernels(const char* name) {
   if (std::strcmp(name, "scalar") == 0) return {ScalarTable(), nullptr};
   if (std::strcmp(name, "avx2") == 0) return chosen(&avx2::kTable, LackingForAvx2(machine));
   if (std::strcmp(name, "avx512") == 0)
-    return chosen(TheAvx512Table(machine), LackingForAvx512(machine));
+    return chosen(TheAvx512Table(HasBf16(machine)), LackingForAvx512(machine));
   if (std::strcmp(name, "amx") == 0)
-    return chosen(TheAmxTable(machine), LackingForAmx(machine, !tiles_are_assumed));
+    return chosen(TheAmxTable(), LackingForAmx(machine, !tiles_are_assumed));
   return {nullptr, "no such table (scalar, avx2, avx512, amx)"};
 }
 
