@@ -10,7 +10,7 @@
 #include "shm/map_reader.h"
 #include "tests/daemon/support/fake_engine.h"
 
-namespace kvd {
+namespace kvd::map_publisher_test {
 namespace {
 
 constexpr std::uint32_t kOwn = 1000;
@@ -208,4 +208,4 @@ TEST_F(MapPublisherTest, TheTimerPublishesByItself) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::map_publisher_test

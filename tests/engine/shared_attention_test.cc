@@ -13,7 +13,7 @@
 #include "tests/support/test_scale.h"
 #include "tests/support/tiny_model.h"
 
-namespace kvd {
+namespace kvd::shared_attention_test {
 namespace {
 
 using test::Feed;
@@ -157,4 +157,4 @@ INSTANTIATE_TEST_SUITE_P(Reaches, SharedAttentionTest, ::testing::ValuesIn(Shape
                          [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::shared_attention_test

@@ -12,7 +12,7 @@
 #include "kernels/half.h"
 #include "tests/kernels/kernel_inputs.h"
 
-namespace kvd::kernels {
+namespace kvd::kernels::bf16_attention_test {
 namespace {
 
 constexpr std::array<std::size_t, 9> kCellCounts = {1, 2, 3, 7, 15, 16, 17, 31, 32};
@@ -282,4 +282,4 @@ INSTANTIATE_TEST_SUITE_P(Tables, Bf16AttentionTest, ::testing::Values("avx512", 
                          [](const auto& table) { return std::string(table.param); });
 
 }  // namespace
-}  // namespace kvd::kernels
+}  // namespace kvd::kernels::bf16_attention_test

@@ -5,7 +5,7 @@
 
 #include "tests/kernels/kernel_inputs.h"
 
-namespace kvd::kernels {
+namespace kvd::kernels::scan_test {
 namespace {
 
 constexpr std::size_t kRows = 35;
@@ -281,4 +281,4 @@ TEST_P(ScanTest, ConvolutionsGiveTheScalarBits) {
 KVD_FOR_EVERY_TABLE(ScanTest);
 
 }  // namespace
-}  // namespace kvd::kernels
+}  // namespace kvd::kernels::scan_test

@@ -11,7 +11,7 @@
 #include "kernels/quantized_row.h"
 #include "tests/kernels/kernel_inputs.h"
 
-namespace kvd::kernels {
+namespace kvd::kernels::tile_attention_test {
 namespace {
 
 constexpr std::array<std::size_t, 8> kDims = {1, 16, 31, 64, 80, 96, 128, 256};
@@ -201,4 +201,4 @@ TEST_F(TileAttentionTest, CallsDoNotDependOnTheTilesOfThoseBefore) {
 }
 
 }  // namespace
-}  // namespace kvd::kernels
+}  // namespace kvd::kernels::tile_attention_test

@@ -29,7 +29,7 @@ struct Norm {
   }
 };
 
-struct Layer {
+struct BertLayer {
   Linear q, k, v, out, up, down;
   Norm attention_norm, feed_forward_norm;
 };
@@ -62,7 +62,7 @@ class Bert : public Model {
     std::vector<Vector> rows;
     for (std::size_t i = 0; i < tokens.size(); ++i)
       rows.push_back(Normed(Embed(tokens[i]) + type_ + positions_.Row(i), embedding_norm_));
-    for (const Layer& layer : layers_) rows = RunLayer(layer, rows);
+    for (const BertLayer& layer : layers_) rows = RunLayer(layer, rows);
     if (pooling == "cls") return rows.front();
     if (pooling == "last") return rows.back();
     if (pooling != "mean") throw std::runtime_error(pooling + ": no such pooling");
@@ -81,7 +81,7 @@ class Bert : public Model {
     return LayerNorm(x, norm.weight, norm.bias, epsilon_);
   }
 
-  std::vector<Vector> RunLayer(const Layer& layer, const std::vector<Vector>& rows) const {
+  std::vector<Vector> RunLayer(const BertLayer& layer, const std::vector<Vector>& rows) const {
     std::vector<Vector> keys, values, results;
     for (const Vector& x : rows) {
       keys.push_back(layer.k(x));
@@ -120,7 +120,7 @@ class Bert : public Model {
   Matrix positions_;
   Norm embedding_norm_;
   Vector type_;
-  std::vector<Layer> layers_;
+  std::vector<BertLayer> layers_;
 };
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace kvd::reference {
 namespace {
 
-struct Layer {
+struct Gemma3Layer {
   Vector attention_norm, post_attention_norm;
   Attention attention;
   Vector feed_forward_norm, post_feed_forward_norm;
@@ -50,7 +50,7 @@ class Gemma3 : public Model {
   Vector RunLayers(const Vector& embedding, Sequence& sequence) const override {
     Vector x = std::sqrt(static_cast<double>(embedding.size())) * embedding;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
-      const Layer& layer = layers_[i];
+      const Gemma3Layer& layer = layers_[i];
       const Vector attended =
           layer.attention(RmsNorm(x, layer.attention_norm, epsilon_), i, sequence);
       x = x + RmsNorm(attended, layer.post_attention_norm, epsilon_);
@@ -63,7 +63,7 @@ class Gemma3 : public Model {
  private:
   double epsilon_;
   Vector output_norm_;
-  std::vector<Layer> layers_;
+  std::vector<Gemma3Layer> layers_;
 };
 
 }  // namespace

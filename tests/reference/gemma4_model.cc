@@ -18,7 +18,7 @@
 namespace kvd::reference {
 namespace {
 
-struct Layer {
+struct Gemma4Layer {
   Vector attention_norm, post_attention_norm;
   Attention attention;
   Vector feed_forward_norm, post_feed_forward_norm;
@@ -46,7 +46,7 @@ class Gemma4 : public Model {
     const Vector inputs = LayerInputs(x, sequence.cells.back().token);
     const std::size_t input_size = input_norm_.size();
     for (std::size_t i = 0; i < layers_.size(); ++i) {
-      const Layer& layer = layers_[i];
+      const Gemma4Layer& layer = layers_[i];
       const Vector attended =
           layer.attention(RmsNorm(x, layer.attention_norm, epsilon_), i, sequence);
       x = x + RmsNorm(attended, layer.post_attention_norm, epsilon_);
@@ -61,18 +61,18 @@ class Gemma4 : public Model {
   }
 
  private:
-  static Layer ReadLayer(const ModelFile& file, std::size_t i) {
+  static Gemma4Layer ReadLayer(const ModelFile& file, std::size_t i) {
     const std::string block = BlockName(i);
-    Layer layer{.attention_norm = file.ReadVector(block + "attn_norm.weight"),
-                .post_attention_norm = file.ReadVector(block + "post_attention_norm.weight"),
-                .attention = Attention::Read(file, i),
-                .feed_forward_norm = file.ReadVector(block + "ffn_norm.weight"),
-                .post_feed_forward_norm = file.ReadVector(block + "post_ffw_norm.weight"),
-                .feed_forward = FeedForward::Read(file, block),
-                .input_gate = file.ReadMatrix(block + "inp_gate.weight"),
-                .input_out = file.ReadMatrix(block + "proj.weight"),
-                .post_input_norm = file.ReadVector(block + "post_norm.weight"),
-                .scale = 1};
+    Gemma4Layer layer{.attention_norm = file.ReadVector(block + "attn_norm.weight"),
+                      .post_attention_norm = file.ReadVector(block + "post_attention_norm.weight"),
+                      .attention = Attention::Read(file, i),
+                      .feed_forward_norm = file.ReadVector(block + "ffn_norm.weight"),
+                      .post_feed_forward_norm = file.ReadVector(block + "post_ffw_norm.weight"),
+                      .feed_forward = FeedForward::Read(file, block),
+                      .input_gate = file.ReadMatrix(block + "inp_gate.weight"),
+                      .input_out = file.ReadMatrix(block + "proj.weight"),
+                      .post_input_norm = file.ReadVector(block + "post_norm.weight"),
+                      .scale = 1};
     const std::string scale = block + "layer_output_scale.weight";
     if (file.Has(scale)) layer.scale = file.ReadVector(scale)[0];
     constexpr const char* kPattern = "attention.sliding_window_pattern";
@@ -119,7 +119,7 @@ class Gemma4 : public Model {
   Vector output_norm_;
   Matrix input_table_, input_projection_;
   Vector input_norm_;
-  std::vector<Layer> layers_;
+  std::vector<Gemma4Layer> layers_;
 };
 
 }  // namespace

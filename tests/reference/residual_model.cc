@@ -8,7 +8,7 @@
 namespace kvd::reference {
 namespace {
 
-struct Layer {
+struct ResidualLayer {
   Vector mixer_norm, feed_forward_norm;
   LayerParts parts;
 };
@@ -22,7 +22,7 @@ class ResidualModel : public Model {
         epsilon_(file.Real("attention.layer_norm_rms_epsilon")),
         output_norm_(file.ReadVector(output_norm)) {
     for (std::size_t i = 0; i < layer_count(); ++i) {
-      Layer& layer = layers_.emplace_back();
+      ResidualLayer& layer = layers_.emplace_back();
       layer.mixer_norm = file.ReadVector(BlockName(i) + "attn_norm.weight");
       layer.parts = read_parts(i);
       if (layer.parts.feed_forward)
@@ -34,7 +34,7 @@ class ResidualModel : public Model {
   Vector RunLayers(const Vector& embedding, Sequence& sequence) const override {
     Vector x = embedding;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
-      const Layer& layer = layers_[i];
+      const ResidualLayer& layer = layers_[i];
       x = x + layer.parts.mixer(RmsNorm(x, layer.mixer_norm, epsilon_), i, sequence);
       if (!layer.parts.feed_forward) continue;
       x = x + layer.parts.feed_forward(RmsNorm(x, layer.feed_forward_norm, epsilon_));
@@ -45,7 +45,7 @@ class ResidualModel : public Model {
  private:
   double epsilon_;
   Vector output_norm_;
-  std::vector<Layer> layers_;
+  std::vector<ResidualLayer> layers_;
 };
 
 }  // namespace

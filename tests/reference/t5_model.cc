@@ -66,13 +66,13 @@ Vector Mix(const Vector& query, const std::vector<Vector>& keys, const std::vect
   return mixed;
 }
 
-struct Layer {
+struct T5Layer {
   Vector attention_norm, cross_norm, feed_forward_norm;
   Projections attention, cross;
   FeedForward feed_forward;
 
-  static Layer Read(const ModelFile& file, const std::string& block) {
-    Layer layer;
+  static T5Layer Read(const ModelFile& file, const std::string& block) {
+    T5Layer layer;
     layer.attention_norm = file.ReadVector(block + "attn_norm.weight");
     layer.attention = Projections::Read(file, block + "attn_");
     if (file.Has(block + "cross_attn_norm.weight")) {
@@ -98,18 +98,18 @@ class T5 : public Model {
         decoder_norm_(file.ReadVector("dec.output_norm.weight")) {
     for (std::size_t i = 0; i < layer_count(); ++i) {
       const std::string block = "blk." + std::to_string(i) + ".";
-      encoder_.push_back(Layer::Read(file, "enc." + block));
-      decoder_.push_back(Layer::Read(file, "dec." + block));
+      encoder_.push_back(T5Layer::Read(file, "enc." + block));
+      decoder_.push_back(T5Layer::Read(file, "dec." + block));
     }
   }
 
   void Encode(const std::vector<TokenId>& tokens, Sequence& sequence) const override {
     std::vector<Vector> rows;
     for (const TokenId token : tokens) rows.push_back(Embed(token));
-    for (const Layer& layer : encoder_) RunEncoderLayer(layer, rows);
+    for (const T5Layer& layer : encoder_) RunEncoderLayer(layer, rows);
     for (Vector& row : rows) row = RmsNorm(row, encoder_norm_, epsilon_);
     EncodedText text;
-    for (const Layer& layer : decoder_) {
+    for (const T5Layer& layer : decoder_) {
       text.keys.emplace_back();
       text.values.emplace_back();
       for (const Vector& row : rows) {
@@ -124,7 +124,7 @@ class T5 : public Model {
   Vector RunLayers(const Vector& embedding, Sequence& sequence) const override {
     Vector x = embedding;
     for (std::size_t i = 0; i < decoder_.size(); ++i) {
-      const Layer& layer = decoder_[i];
+      const T5Layer& layer = decoder_[i];
       x = x + AttendToCells(layer, i, RmsNorm(x, layer.attention_norm, epsilon_), sequence);
       const Vector query = layer.cross.q * RmsNorm(x, layer.cross_norm, epsilon_);
       x = x + layer.cross.out *
@@ -135,7 +135,7 @@ class T5 : public Model {
   }
 
  private:
-  void RunEncoderLayer(const Layer& layer, std::vector<Vector>& rows) const {
+  void RunEncoderLayer(const T5Layer& layer, std::vector<Vector>& rows) const {
     std::vector<Vector> queries, keys, values;
     for (const Vector& row : rows) {
       const Vector x = RmsNorm(row, layer.attention_norm, epsilon_);
@@ -155,7 +155,7 @@ class T5 : public Model {
     }
   }
 
-  Vector AttendToCells(const Layer& layer, std::size_t i, const Vector& x,
+  Vector AttendToCells(const T5Layer& layer, std::size_t i, const Vector& x,
                        Sequence& sequence) const {
     sequence.cells.back().keys[i] = layer.attention.k * x;
     sequence.cells.back().values[i] = layer.attention.v * x;
@@ -174,7 +174,7 @@ class T5 : public Model {
   std::size_t head_count_;
   Matrix encoder_bias_, decoder_bias_;  // [buckets, heads]
   Vector encoder_norm_, decoder_norm_;
-  std::vector<Layer> encoder_, decoder_;
+  std::vector<T5Layer> encoder_, decoder_;
 };
 
 }  // namespace

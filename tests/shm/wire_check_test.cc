@@ -8,7 +8,7 @@
 
 #include "shm/verb_table.h"
 
-namespace kvd::wire {
+namespace kvd::wire::wire_check_test {
 namespace {
 
 // Returns the field that the error names: the text before the first colon.
@@ -273,4 +273,4 @@ TEST(VerbNameTest, UnknownNumbersHaveAName) {
 }
 
 }  // namespace
-}  // namespace kvd::wire
+}  // namespace kvd::wire::wire_check_test

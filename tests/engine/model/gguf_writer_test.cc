@@ -9,7 +9,7 @@
 
 #include "engine/model/gguf_file.h"
 
-namespace kvd {
+namespace kvd::gguf_writer_test {
 namespace {
 
 using kernels::DataType;
@@ -146,4 +146,4 @@ TEST(GgufWriterTest, AFullDeviceIsNoSpace) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::gguf_writer_test

@@ -11,7 +11,7 @@
 #include "tests/engine/model/config_metadata.h"
 #include "tools/make_model/model_maker.h"
 
-namespace kvd {
+namespace kvd::norms_config_test {
 namespace {
 
 using ::testing::Each;
@@ -211,4 +211,4 @@ TEST(NormsTensorsTest, WrongTensorsAreNamed) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::norms_config_test

@@ -10,7 +10,7 @@
 
 #include "engine/sampling/sampler.h"
 
-namespace kvd {
+namespace kvd::allowed_tokens_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -199,4 +199,4 @@ TEST(AllowedTokensTest, NanAmongTheAllowedTokensIsNumerical) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::allowed_tokens_test

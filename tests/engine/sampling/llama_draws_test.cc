@@ -17,7 +17,7 @@
 #include "tests/engine/sampling/recorded_samplers.h"
 #include "tests/support/test_scale.h"
 
-namespace kvd {
+namespace kvd::llama_draws_test {
 namespace {
 
 using test::GeneratedRow;
@@ -234,4 +234,4 @@ TEST(MersenneStreamTest, NumbersAreTheStandardLibrarysInAnyOrder) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::llama_draws_test

@@ -14,7 +14,7 @@
 #include "engine/sampling/sampler.h"
 #include "tests/support/allocation_counter.h"
 
-namespace kvd {
+namespace kvd::sampler_chain_order_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -336,4 +336,4 @@ TEST(SamplerOptionsTest, BreakersAreRefusedByNumberAndLength) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::sampler_chain_order_test

@@ -15,7 +15,7 @@
 #include "tests/support/allocation_counter.h"
 #include "tests/support/test_scale.h"
 
-namespace kvd {
+namespace kvd::sampler_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -466,4 +466,4 @@ TEST(SamplerOptionsTest, EndTokenOutsideTheVocabularyIsRefused) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::sampler_test

@@ -17,7 +17,7 @@
 #include "engine/sampling/top_n_sigma.h"
 #include "engine/sampling/xtc.h"
 
-namespace kvd {
+namespace kvd::samplers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -404,4 +404,4 @@ TEST(TokenNumbersTest, ClearForgetsWhatWasTouched) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::samplers_test

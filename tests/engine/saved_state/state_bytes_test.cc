@@ -10,7 +10,7 @@
 #include "tests/support/many_sections.h"
 #include "tests/support/tiny_model.h"
 
-namespace kvd {
+namespace kvd::state_bytes_test {
 namespace {
 
 using test::Feed;
@@ -34,7 +34,7 @@ class StateBytesTest : public testing::Test {
     KVD_TRY(const SequenceExport opened, SequenceExport::Open(*engine_, sequence_));
     const SaveItem item{.sequence = &opened};
     KVD_TRY(auto sections, PlanSections({&item, 1}, profile));
-    std::vector<std::byte> bytes(StateBytes(sections, parts));
+    std::vector<std::byte> bytes(kvd::StateBytes(sections, parts));
     KVD_CHECK_OK(
         WriteState(*engine_, {&item, 1}, profile, std::move(sections), parts, bytes, work));
     return bytes;
@@ -150,4 +150,4 @@ TEST_F(StateBytesTest, StepsOfReadingATableAreLinearInItsSections) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::state_bytes_test

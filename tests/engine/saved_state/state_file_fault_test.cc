@@ -17,7 +17,7 @@
 #include "tests/support/test_scale.h"
 #include "tests/support/tiny_model.h"
 
-namespace kvd {
+namespace kvd::state_file_fault_test {
 namespace {
 
 using state_file::SectionKind;
@@ -309,4 +309,4 @@ TEST(SectionCodecTest, WhateverIsPackedComesBack) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::state_file_fault_test

@@ -6,7 +6,7 @@
 #include "tests/engine/vocabulary/small_models.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
 
-namespace kvd {
+namespace kvd::character_pair_test {
 namespace {
 
 using test::SmallLinesData;
@@ -94,4 +94,4 @@ TEST(CharacterPairTest, OnlyKimiMayLackMergesAndThenEveryByteIsAToken) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::character_pair_test

@@ -6,7 +6,7 @@
 #include "tests/engine/vocabulary/small_models.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
 
-namespace kvd {
+namespace kvd::hybrid_dna_test {
 namespace {
 
 using test::SmallDnaData;
@@ -47,4 +47,4 @@ TEST(HybridDnaTest, ThePieceOfAGroupIsItsBases) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::hybrid_dna_test

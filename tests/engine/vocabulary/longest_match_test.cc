@@ -9,7 +9,7 @@
 #include "tests/engine/vocabulary/vocabulary_case.h"
 #include "tests/support/test_scale.h"
 
-namespace kvd {
+namespace kvd::longest_match_test {
 namespace {
 
 using test::SmallLongestMatchData;
@@ -89,4 +89,4 @@ TEST(LongestMatchTest, AnIncompleteEscapeIsRefusedWithItsToken) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::longest_match_test

@@ -13,7 +13,7 @@
 #include "tests/engine/vocabulary/vocabulary_case.h"
 #include "tests/support/test_scale.h"
 
-namespace kvd {
+namespace kvd::reverse_unigram_test {
 namespace {
 
 using test::SmallReverseUnigramData;
@@ -145,4 +145,4 @@ TEST(ReverseUnigramTest, RandomVocabulariesGiveTheTokensOfANaiveSearch) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::reverse_unigram_test

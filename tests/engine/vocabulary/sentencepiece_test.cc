@@ -10,7 +10,7 @@
 #include "tests/engine/vocabulary/vocabulary_case.h"
 #include "tests/support/test_scale.h"
 
-namespace kvd {
+namespace kvd::sentencepiece_test {
 namespace {
 
 using testing::ElementsAre;
@@ -127,4 +127,4 @@ TEST(SentencePieceTest, MegabytesOfOneCharacterAreTokenized) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::sentencepiece_test

@@ -11,7 +11,7 @@
 #include "tests/engine/vocabulary/vocabulary_case.h"
 #include "tests/support/test_scale.h"
 
-namespace kvd {
+namespace kvd::space_boundaries_test {
 namespace {
 
 std::vector<std::string> WordsOf(const SpaceBoundaries& boundaries, std::string_view text) {
@@ -93,4 +93,4 @@ TEST(SpaceBoundariesTest, TokensAreTheSameWhetherATextIsCutOrNot) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::space_boundaries_test

@@ -9,7 +9,7 @@
 #include "tests/engine/vocabulary/vocabulary_case.h"
 #include "tests/support/test_scale.h"
 
-namespace kvd {
+namespace kvd::unigram_test {
 namespace {
 
 using testing::ElementsAre;
@@ -159,4 +159,4 @@ TEST(UnigramTest, MegabytesOfOneCharacterAreTokenized) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::unigram_test

@@ -6,7 +6,7 @@
 #include "engine/vocabulary/unicode_tables.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
 
-namespace kvd {
+namespace kvd::wordpiece_test {
 namespace {
 
 using testing::ElementsAre;
@@ -151,4 +151,4 @@ TEST(UnicodeTablesTest, KnowClassesCasesAndDecompositions) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::wordpiece_test

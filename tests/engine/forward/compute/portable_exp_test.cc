@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace kvd {
+namespace kvd::portable_exp_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -54,4 +54,4 @@ TEST(MaxOrNanTest, FindsTheLargestAndAnyNanAtEveryPlace) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::portable_exp_test
