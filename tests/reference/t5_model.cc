@@ -23,7 +23,8 @@ std::size_t Bucket(int key_minus_query, std::size_t bucket_count, bool sees_both
   const std::size_t side = sees_both_sides ? bucket_count / 2 : bucket_count;
   const std::size_t first = sees_both_sides && key_minus_query > 0 ? side : 0;
   const int distance = sees_both_sides ? std::abs(key_minus_query) : std::max(0, -key_minus_query);
-  const auto exact = static_cast<double>(side / 2);
+  const std::size_t single_distances = side / 2;
+  const auto exact = static_cast<double>(single_distances);
   if (distance < exact) return first + static_cast<std::size_t>(distance);
   const double share = std::log(distance / exact) / std::log(kReach / exact);
   const auto bucket = static_cast<std::size_t>(
