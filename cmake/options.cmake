@@ -22,7 +22,8 @@ endif()
 # kvd_compile_together(TARGET [ALONE SOURCES...]): with KVD_UNITY, 24 files of the target are
 # compiled at once, because a file takes longer to read its headers than to compile. Every file
 # includes all headers that it needs, so builds without KVD_UNITY compile too. ALONE: files that
-# have names in their unnamed namespaces which other files have too.
+# have names in their unnamed namespaces which other files have too. A test file of this kind has a
+# namespace of its own instead.
 function(kvd_compile_together target)
   cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${KVD_UNITY} UNITY_BUILD_BATCH_SIZE 24)
@@ -86,8 +87,8 @@ if(KVD_SANITIZE)
     # These checks double the compile time, and AddressSanitizer reports a dereferenced null pointer
     # anyway.
     add_compile_options(-fno-sanitize=null,vptr,object-size)
-    # With all checks, a single file of the instruction sets' kernels would take minutes to compile.
-    # The scalar kernels implement the same algorithms and keep all checks.
+    # The instruction sets' kernels are compiled without the undefined-behaviour checks, with which a
+    # single file takes minutes. The scalar kernels implement the same algorithms and keep all checks.
     add_compile_options($<$<STREQUAL:$<TARGET_PROPERTY:NAME>,kvd_kernels_isa>:-fno-sanitize=undefined>)
   endif()
 endif()

@@ -131,6 +131,7 @@ KernelChoice SelectKernels(const char* name) {
   }
   const auto chosen = [](const KernelTable* table, const char* lacking) -> KernelChoice {
     if (lacking != nullptr) return {nullptr, lacking};
+    if (table == nullptr) return {nullptr, "this build has no AVX-512 kernels"};
     return {table, nullptr};
   };
   const Machine machine = AskMachine();
