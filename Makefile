@@ -99,9 +99,9 @@ bootstrap-web:
 build-asan build-tsan build-fuzz: bootstrap-check
 .PHONY: build-release build-asan build-tsan build-fuzz build-programs build-demo
 build-programs: bootstrap-programs
-	@KVD_PROGRAMS_ONLY=1 tools/check/build release $(JOBS) kvd kvctl kvd-http kvd-demo kvd_client_shared
+	@KVD_BUILD_FOR=programs tools/check/build release $(JOBS) kvd kvctl kvd-http kvd-demo kvd_client_shared
 build-demo: bootstrap-programs
-	@KVD_PROGRAMS_ONLY=1 tools/check/build release $(JOBS) kvd kvd-demo
+	@KVD_BUILD_FOR=demo tools/check/build release $(JOBS) kvd kvd-demo
 build-release build-asan build-tsan: build-%: bootstrap
 	@tools/check/build $* $(JOBS)
 build-fuzz:

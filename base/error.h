@@ -70,6 +70,11 @@ std::unexpected<Error> Fail(Code code, const First& first, const Second& second,
   return Fail(code, Concat(first, second, rest...));
 }
 
+// Returns `error` with "PREFIX: " before its message.
+inline std::unexpected<Error> FailWithin(std::string_view prefix, const Error& error) {
+  return Fail(error.code, prefix, ": ", error.message);
+}
+
 // Returns the error of a failed system call, "WHAT: errno text", with the text of the present
 // errno.
 std::unexpected<Error> FailErrno(std::string_view what);

@@ -11,4 +11,12 @@ std::string ConcatParts(std::initializer_list<TextArgument> parts) {
   return text;
 }
 
+std::string OctalMode(std::uint32_t mode) {
+  std::string digits;
+  for (int shift = 9; shift >= 0; shift -= 3) {
+    digits += static_cast<char>('0' + ((mode >> shift) & 7));
+  }
+  return digits;
+}
+
 }  // namespace kvd

@@ -1,8 +1,12 @@
-// Concatenates texts and numbers: Concat("cells: ", needed, " needed, ", free, " free").
+// Texts for messages and for fields of fixed length.
+//
+// Concat concatenates texts and numbers: Concat("cells: ", needed, " needed, ", free, " free").
 #pragma once
 
 #include <charconv>
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -41,6 +45,16 @@ std::string ConcatParts(std::initializer_list<TextArgument> parts);
 template <class... Parts>
 std::string Concat(const Parts&... parts) {
   return ConcatParts({TextArgument(parts)...});
+}
+
+// Returns the permission bits of a file's mode as four octal digits: "0700".
+std::string OctalMode(std::uint32_t mode);
+
+// Copies a text with a terminating zero, and truncates a text for which the field is too small. The
+// bytes of the field behind the zero are kept.
+template <std::size_t kBytes>
+void CopyText(std::string_view text, char (&field)[kBytes]) {
+  field[text.copy(field, kBytes - 1)] = '\0';
 }
 
 }  // namespace kvd

@@ -10,6 +10,10 @@
 
 namespace kvd {
 
+// U+FFFD, which replaces bytes that are not well formed.
+inline constexpr std::uint32_t kReplacementCodePoint = 0xfffd;
+inline constexpr std::string_view kReplacementCharacter = "\xef\xbf\xbd";
+
 // Returns whether `text` consists of well-formed characters only.
 bool IsValidUtf8(std::string_view text);
 

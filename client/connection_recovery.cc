@@ -15,8 +15,6 @@
 namespace kvd {
 namespace {
 
-constexpr std::chrono::milliseconds kFirstPause{5};
-constexpr std::chrono::milliseconds kPauseMax{250};
 // Longest duration of one attempt. A daemon that accepts the connection but sends no welcome within
 // kAttempt is assumed to be starting.
 constexpr std::chrono::milliseconds kAttempt{1000};
@@ -48,7 +46,7 @@ void Connection::LoseLink(const Error& why) {
   } else {
     is_lost_ = true;
     lost_at_ = next_attempt_ = Clock::now();
-    pause_ = kFirstPause;
+    pause_ = kFirstRetryPause;
   }
   TellOthers();
 }
@@ -91,7 +89,7 @@ void Connection::AttemptToRecover(std::chrono::milliseconds time_max) {
                             " ms reconnecting failed: ", handshake.error().message)};
   } else {
     next_attempt_ = now + pause_;
-    pause_ = std::min(2 * pause_, kPauseMax);
+    pause_ = std::min(2 * pause_, kRetryPauseMax);
   }
 }
 

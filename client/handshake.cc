@@ -83,9 +83,6 @@ Result<wire::Hello> HelloOf(const ConnectOptions& options) {
   return hello;
 }
 
-constexpr std::chrono::milliseconds kFirstPause{5};
-constexpr std::chrono::milliseconds kPauseMax{250};
-
 // How an attempt to connect ended, which determines whether ShakeHands retries.
 enum class Ending : std::uint8_t {
   kOther,
@@ -93,7 +90,7 @@ enum class Ending : std::uint8_t {
   kHungUp,  // the daemon closed the connection before its welcome
 };
 
-Result<Handshake> Attempt(const ConnectOptions& options, Ending* ending) {
+Result<Handshake> ConnectOnce(const ConnectOptions& options, Ending* ending) {
   *ending = Ending::kOther;
   KVD_TRY(const wire::Hello hello, HelloOf(options));
   KVD_TRY(const std::string path, ClientSocketPath(options.socket_path, options.daemon_name));
@@ -141,7 +138,7 @@ Result<Handshake> Attempt(const ConnectOptions& options, Ending* ending) {
 
 Result<Handshake> TryHandshake(const ConnectOptions& options) {
   Ending ending{};
-  return Attempt(options, &ending);
+  return ConnectOnce(options, &ending);
 }
 
 Result<Handshake> ShakeHands(const ConnectOptions& options) {
@@ -151,9 +148,9 @@ Result<Handshake> ShakeHands(const ConnectOptions& options) {
   ConnectOptions attempt = options;
   // Error of the last failed attempt that was followed by another attempt.
   std::optional<Error> cause;
-  for (auto pause = kFirstPause;; pause = std::min(2 * pause, kPauseMax)) {
+  for (auto pause = kFirstRetryPause;; pause = std::min(2 * pause, kRetryPauseMax)) {
     Ending ending{};
-    Result<Handshake> handshake = Attempt(attempt, &ending);
+    Result<Handshake> handshake = ConnectOnce(attempt, &ending);
     if (handshake) return handshake;
     // If the last attempt timed out, the error of the previous attempt is returned, because the
     // previous error names the cause.

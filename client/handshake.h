@@ -12,6 +12,10 @@
 
 namespace kvd {
 
+// Pauses between attempts to connect: each is twice as long as the one before, up to the maximum.
+inline constexpr std::chrono::milliseconds kFirstRetryPause{5};
+inline constexpr std::chrono::milliseconds kRetryPauseMax{250};
+
 struct ConnectOptions {
   // Path of the daemon's socket; empty: ClientSocketPath chooses the path.
   std::string socket_path{};

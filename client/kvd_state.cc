@@ -106,7 +106,7 @@ Result<std::size_t> SetAll(kvd_client* client, std::span<const std::byte> file, 
   return file.size();
 }
 
-Result<std::span<const std::byte>> BytesFrom(const void* data, std::size_t size) {
+Result<std::span<const std::byte>> FileFrom(const void* data, std::size_t size) {
   KVD_CHECK_OK(NotNull(data, "data"));
   return std::span(static_cast<const std::byte*>(data), size);
 }
@@ -128,7 +128,7 @@ size_t kvd_state_seq_get_data(kvd_client* client, kvd_sequence sequence, void* d
 size_t kvd_state_seq_set_data(kvd_client* client, const void* data, size_t size, uint32_t flags,
                               kvd_sequence* sequence) {
   return BytesOf([&]() -> Result<std::size_t> {
-    KVD_TRY(const auto file, BytesFrom(data, size));
+    KVD_TRY(const auto file, FileFrom(data, size));
     return SetOne(client, file, flags, sequence);
   });
 }
@@ -158,7 +158,7 @@ size_t kvd_state_get_data(kvd_client* client, void* data, size_t size, uint32_t 
 size_t kvd_state_set_data(kvd_client* client, const void* data, size_t size, uint32_t flags,
                           kvd_sequence** sequences, size_t* sequence_count) {
   return BytesOf([&]() -> Result<std::size_t> {
-    KVD_TRY(const auto file, BytesFrom(data, size));
+    KVD_TRY(const auto file, FileFrom(data, size));
     return SetAll(client, file, flags, sequences, sequence_count);
   });
 }

@@ -19,7 +19,7 @@ namespace {
 // lost, and the new daemon may have another model, so the whole import is repeated.
 constexpr int kAttempts = 16;
 
-std::unexpected<Error> BadAnswer(const std::string& what) {
+std::unexpected<Error> BadStateAnswer(const std::string& what) {
   return Fail(Code::kCorrupt, "answer to a state verb: ", what);
 }
 
@@ -159,7 +159,7 @@ Result<std::vector<SequenceHandle>> UploadAndImport(const Client& client, LlamaI
   const std::size_t wanted = import.sequences().size();
   if (reply.count != static_cast<std::int64_t>(wanted) ||
       output.size() != wanted * sizeof(wire::LoadedEntry)) {
-    return BadAnswer(Concat(reply.count, " sequences in ", output.size(), " bytes"));
+    return BadStateAnswer(Concat(reply.count, " sequences in ", output.size(), " bytes"));
   }
   std::vector<wire::LoadedEntry> entries(wanted);
   std::memcpy(entries.data(), output.data(), output.size());

@@ -31,7 +31,7 @@ std::string NameOf(const char* text, std::size_t bytes_max) {
   return {text, ::strnlen(text, bytes_max)};
 }
 
-std::unexpected<Error> BadAnswer(const std::string& what) {
+std::unexpected<Error> BadLoadAnswer(const std::string& what) {
   return Fail(Code::kCorrupt, "answer to load: ", what);
 }
 
@@ -63,7 +63,7 @@ Result<LoadedFile> ReadLoaded(const wire::LoadReply& reply) {
   const std::vector<std::byte>& output = reply.entries;
   const auto count = static_cast<std::uint64_t>(reply.count);
   if (reply.count < 0 || count > output.size() / sizeof(wire::LoadedEntry)) {
-    return BadAnswer(Concat(reply.count, " sequences in ", output.size(), " bytes"));
+    return BadLoadAnswer(Concat(reply.count, " sequences in ", output.size(), " bytes"));
   }
   std::vector<wire::LoadedEntry> entries(count);
   if (count != 0) std::memcpy(entries.data(), output.data(), count * sizeof(wire::LoadedEntry));
@@ -78,7 +78,7 @@ Result<LoadedFile> ReadLoaded(const wire::LoadReply& reply) {
                             .v_type = NameOf(entry.v_type, sizeof entry.v_type),
                             .has_sampler = (entry.flags & wire::kLoadedSampler) != 0};
     const std::size_t token_bytes = std::size_t{entry.token_count} * sizeof(TokenId);
-    if (token_bytes > rest.size()) return BadAnswer("tokens are missing");
+    if (token_bytes > rest.size()) return BadLoadAnswer("tokens are missing");
     std::vector<TokenId> tokens(entry.token_count);
     if (token_bytes != 0) std::memcpy(tokens.data(), rest.data(), token_bytes);
     rest = rest.subspan(token_bytes);

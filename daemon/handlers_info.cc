@@ -8,6 +8,7 @@
 #include <limits>
 #include <string_view>
 
+#include "base/text.h"
 #include "daemon/options.h"
 #include "daemon/process_usage.h"
 #include "daemon/prompt_cache.h"
@@ -19,21 +20,16 @@
 namespace kvd {
 namespace {
 
-template <std::size_t N>
-void CopyText(char (&field)[N], std::string_view text) {
-  std::memcpy(field, text.data(), std::min(text.size(), N - 1));
-}
-
 void FillModel(wire::InfoReply& info, const Engine& engine) {
   const ModelConfig& config = engine.config();
   const Vocabulary& vocabulary = engine.vocabulary();
   const EngineOptions& options = engine.options();
-  CopyText(info.model_name, config.name);
-  CopyText(info.architecture, config.architecture_name());
-  CopyText(info.kernels, engine.kernels().name);
-  CopyText(info.k_type, kernels::DataTypeName(options.k_type));
-  CopyText(info.v_type, kernels::DataTypeName(options.v_type));
-  CopyText(info.version, kVersionText);
+  CopyText(config.name, info.model_name);
+  CopyText(config.architecture_name(), info.architecture);
+  CopyText(engine.kernels().name, info.kernels);
+  CopyText(kernels::DataTypeName(options.k_type), info.k_type);
+  CopyText(kernels::DataTypeName(options.v_type), info.v_type);
+  CopyText(kVersionText, info.version);
   info.weight_bytes = engine.weight_bytes();
   info.cell_bytes = engine.cell_bytes();
   info.state_bytes = engine.state_bytes();

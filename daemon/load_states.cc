@@ -4,20 +4,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "engine/model/model_config.h"
 
 namespace kvd {
 namespace {
 
 // The number of threads of one load; it is small, so that loads leave processor cores for steps.
-constexpr unsigned kThreads = 2;
-
-// Copies a text with a terminating zero, and truncates the text if the destination is too small.
-// REQUIRES: the destination is zero.
-template <std::size_t kBytes>
-void CopyText(std::string_view text, char (&destination)[kBytes]) {
-  text.copy(destination, kBytes - 1);
-}
+constexpr unsigned kLoadThreads = 2;
 
 class Loading {
  public:
@@ -76,8 +70,8 @@ Status Loading::LoadOne(std::size_t number, wire::LoadedEntry* entry) {
     tokens_.insert(tokens_.end(), saved.tokens.begin(), saved.tokens.end());
     return RestoreSampler(saved.sampler, entry);
   }
-  KVD_TRY(const LoadReport report, LoadSequence(loading_.engine, file_, number, handle, kThreads,
-                                                work_, {.origin = loading_.origin}));
+  KVD_TRY(const LoadReport report, LoadSequence(loading_.engine, file_, number, handle,
+                                                kLoadThreads, work_, {.origin = loading_.origin}));
   entry->cell_count = report.cell_count;
   entry->flags = report.is_converted ? static_cast<std::uint32_t>(wire::kLoadedConverted) : 0u;
   CopyText(kernels::DataTypeName(report.k_type), entry->k_type);

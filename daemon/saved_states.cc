@@ -25,7 +25,7 @@ namespace kvd {
 namespace {
 
 // The number of threads of one save; it is small, so that saves leave processor cores for steps.
-constexpr unsigned kThreads = 2;
+constexpr unsigned kSaveThreads = 2;
 
 // Opens a file inside `folder` without following symbolic links.
 UniqueFd OpenBeneath(int folder, const std::string& name, std::uint64_t flags) {
@@ -80,13 +80,6 @@ Status CheckName(const std::string& name) {
   if (IsName(name)) return {};
   return Fail(Code::kInvalidArgument, "name: ", Quoted(name),
               " is not 1 to 63 letters, digits, '_', '-' or '.', or begins with '.'");
-}
-
-// Copies a text with a terminating zero, and truncates the text if the destination is too small.
-// REQUIRES: the destination is zero.
-template <std::size_t kBytes>
-void CopyText(std::string_view text, char (&destination)[kBytes]) {
-  text.copy(destination, kBytes - 1);
 }
 
 }  // namespace
@@ -247,7 +240,7 @@ Result<wire::SaveReply> SavedStates::Save(const SaveCall& call, WorkControl& wor
   KVD_CHECK_OK(memory.sessions().Remember(call.attempt.applied, Sessions::Stage::kBegun, 0));
   const Result<SaveReport> report = SaveSequences(
       engine_, items, call.profile, std::move(sections),
-      {.directory = folder.get(), .name = call.name, .replace = replaces}, kThreads, work);
+      {.directory = folder.get(), .name = call.name, .replace = replaces}, kSaveThreads, work);
   ++files_written_;
   if (!report) return std::unexpected(report.error());
   KVD_CHECK_OK(memory.sessions().Remember(call.attempt.applied, Sessions::Stage::kEnded, 0));

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kNamesMax = 1u << 20;
 constexpr std::size_t kSuffixDigits = 16;
-constexpr char kDigits[] = "0123456789abcdef";
+constexpr char kHexDigits[] = "0123456789abcdef";
 constexpr int kTriesMax = 4;
 
 struct CloseListing {
@@ -33,21 +33,15 @@ struct CloseListing {
 // Returns whether `text` is "-" followed by as many hexadecimal digits as RandomSuffix creates.
 bool IsSuffix(std::string_view text) {
   return text.size() == 1 + kSuffixDigits && text.front() == '-' &&
-         text.find_first_not_of(kDigits, 1) == std::string_view::npos;
+         text.find_first_not_of(kHexDigits, 1) == std::string_view::npos;
 }
 
 std::string RandomSuffix() {
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number) return {};
   std::string suffix = "-";
-  for (std::size_t i = 0; i < kSuffixDigits; ++i, number >>= 4) suffix += kDigits[number & 15];
+  for (std::size_t i = 0; i < kSuffixDigits; ++i, number >>= 4) suffix += kHexDigits[number & 15];
   return suffix;
-}
-
-std::string Octal(mode_t mode) {
-  std::string digits;
-  for (int shift = 9; shift >= 0; shift -= 3) digits += kDigits[(mode >> shift) & 7];
-  return digits;
 }
 
 // Returns the reason why the found file is not a usable directory; an empty text means that the
@@ -58,7 +52,7 @@ std::string Objection(const struct stat& found, mode_t forbidden_mode) {
     return Concat("belongs to uid ", found.st_uid, ", not to ours (", ::geteuid(), ")");
   }
   if ((found.st_mode & forbidden_mode) != 0) {
-    return "mode " + Octal(found.st_mode & 07777) + " lets others in";
+    return "mode " + OctalMode(found.st_mode & 07777) + " lets others in";
   }
   return {};
 }

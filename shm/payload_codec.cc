@@ -10,33 +10,31 @@
 #include "base/siphash.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "shm/field_error.h"
 #include "shm/payload_bytes.h"
 #include "shm/wire_check.h"
 
 namespace kvd::wire {
 namespace {
 
-std::unexpected<Error> Bad(std::string_view field, const std::string& sentence) {
-  return Fail(Code::kInvalidArgument, field, ": ", sentence);
-}
-
 // Returns whether `value` is in [low, high]; returns false for NaN.
 bool IsWithin(float value, float low, float high) { return value >= low && value <= high; }
 
 Status CheckFloat(std::string_view field, float value, bool is_good, std::string_view wanted) {
   if (is_good) return {};
-  return Bad(field, Concat(value, ", ", wanted, " wanted"));
+  return BadField(field, Concat(value, ", ", wanted, " wanted"));
 }
 
 Status CheckCount(std::string_view field, std::int64_t found, std::int64_t low, std::int64_t high) {
   if (found >= low && found <= high) return {};
-  return Bad(field, Concat(found, " is not in [", low, ", ", high, "]"));
+  return BadField(field, Concat(found, " is not in [", low, ", ", high, "]"));
 }
 
 Status CheckToken(std::string_view field, std::size_t index, TokenId token,
                   std::uint32_t vocab_size) {
   if (token >= 0 && static_cast<std::uint32_t>(token) < vocab_size) return {};
-  return Bad(field, Concat("number ", index, " is ", token, ", the vocabulary has ", vocab_size));
+  return BadField(field,
+                  Concat("number ", index, " is ", token, ", the vocabulary has ", vocab_size));
 }
 
 // Returns how many bytes the texts take if the length of each is written before it.
@@ -60,20 +58,21 @@ Result<std::vector<GenerateRequest::Trigger>> ParseTriggers(PayloadReader reader
   std::vector<GenerateRequest::Trigger> triggers;
   for (std::uint32_t i = 0; i < count; ++i) {
     if (reader.Left() < sizeof(TokenId) + sizeof(std::uint32_t)) {
-      return Bad("generate.trigger_bytes", Concat("end inside trigger ", i));
+      return BadField("generate.trigger_bytes", Concat("end inside trigger ", i));
     }
     const auto token = reader.Take<TokenId>();
     const auto byte_count = reader.Take<std::uint32_t>();
     if (byte_count > reader.Left()) {
-      return Bad("generate.trigger",
-                 Concat("number ", i, " has ", byte_count, " bytes, ", reader.Left(), " are left"));
+      return BadField("generate.trigger", Concat("number ", i, " has ", byte_count, " bytes, ",
+                                                 reader.Left(), " are left"));
     }
     const TriggerView view{.token = token, .text = reader.TakeText(byte_count)};
     KVD_CHECK_OK(ValidateTrigger(view, vocab_size));
     triggers.push_back({.token = token, .text = std::string(view.text)});
   }
   if (reader.Left() != 0) {
-    return Bad("generate.trigger_bytes", Concat(reader.Left(), " more than the triggers have"));
+    return BadField("generate.trigger_bytes",
+                    Concat(reader.Left(), " more than the triggers have"));
   }
   return triggers;
 }
@@ -93,19 +92,19 @@ Result<std::vector<std::string>> ParseShortTexts(PayloadReader reader, std::uint
   std::vector<std::string> texts;
   for (std::uint32_t i = 0; i < count; ++i) {
     if (reader.Left() < sizeof(std::uint32_t)) {
-      return Bad(field + "_bytes", Concat("end inside string ", i));
+      return BadField(field + "_bytes", Concat("end inside string ", i));
     }
     const auto byte_count = reader.Take<std::uint32_t>();
     if (byte_count > reader.Left()) {
-      return Bad(field,
-                 Concat("number ", i, " has ", byte_count, " bytes, ", reader.Left(), " are left"));
+      return BadField(
+          field, Concat("number ", i, " has ", byte_count, " bytes, ", reader.Left(), " are left"));
     }
     const std::string_view text = reader.TakeText(byte_count);
     KVD_CHECK_OK(validate(text));
     texts.emplace_back(text);
   }
   if (reader.Left() != 0) {
-    return Bad(field + "_bytes", Concat(reader.Left(), " more than the strings have"));
+    return BadField(field + "_bytes", Concat(reader.Left(), " more than the strings have"));
   }
   return texts;
 }
@@ -113,7 +112,7 @@ Result<std::vector<std::string>> ParseShortTexts(PayloadReader reader, std::uint
 Status ValidateShortText(std::string_view field, std::string_view text, std::uint32_t bytes_max) {
   KVD_CHECK_OK(
       CheckCount(Concat(field, " bytes"), static_cast<std::int64_t>(text.size()), 1, bytes_max));
-  if (!IsValidUtf8(text)) return Bad(field, "not valid UTF-8");
+  if (!IsValidUtf8(text)) return BadField(field, "not valid UTF-8");
   return {};
 }
 
@@ -127,7 +126,7 @@ Status ValidateGenerateParams(const GenerateParams& params) {
   KVD_CHECK_OK(ValidateSampling(params.sampling, "generate."));
   KVD_CHECK_OK(CheckCount("generate.logprob_count", params.logprob_count, 0, kLogprobsMax));
   if ((params.flags & ~kGenerateFlagsAll) != 0) {
-    return Bad("generate.flags", Concat(params.flags, " has unknown bits"));
+    return BadField("generate.flags", Concat(params.flags, " has unknown bits"));
   }
   KVD_CHECK_OK(CheckCount("generate.bias_count", params.bias_count, 0, kBiasesMax));
   KVD_CHECK_OK(CheckCount("generate.stop_count", params.stop_count, 0, kStopsMax));
@@ -141,7 +140,8 @@ Status ValidateGenerateParams(const GenerateParams& params) {
 
 Status ValidateLogitBias(const LogitBias& bias, std::uint32_t vocab_size) {
   if (bias.token < 0 || static_cast<std::uint32_t>(bias.token) >= vocab_size) {
-    return Bad("generate.bias", Concat("token ", bias.token, ", the vocabulary has ", vocab_size));
+    return BadField("generate.bias",
+                    Concat("token ", bias.token, ", the vocabulary has ", vocab_size));
   }
   const bool is_forbidden = std::isinf(bias.bias) && bias.bias < 0;
   return CheckFloat("generate.bias", bias.bias,
@@ -162,11 +162,11 @@ Status ValidateTrigger(const TriggerView& trigger, std::uint32_t vocab_size) {
     return ValidateShortText("generate.trigger", trigger.text, kTriggerBytesMax);
   }
   if (trigger.token < 0 || static_cast<std::uint32_t>(trigger.token) >= vocab_size) {
-    return Bad("generate.trigger",
-               Concat("token ", trigger.token, ", the vocabulary has ", vocab_size));
+    return BadField("generate.trigger",
+                    Concat("token ", trigger.token, ", the vocabulary has ", vocab_size));
   }
   if (trigger.text.empty()) return {};
-  return Bad("generate.trigger", Concat("token ", trigger.token, " and a text"));
+  return BadField("generate.trigger", Concat("token ", trigger.token, " and a text"));
 }
 
 std::size_t GenerateBytes(const GenerateView& generate) {
@@ -208,8 +208,8 @@ Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
                                       std::uint32_t vocab_size) {
   PayloadReader reader(payload);
   if (reader.Left() < sizeof(GenerateParams)) {
-    return Bad("generate",
-               Concat(payload.size(), " bytes, at least ", sizeof(GenerateParams), " wanted"));
+    return BadField("generate",
+                    Concat(payload.size(), " bytes, at least ", sizeof(GenerateParams), " wanted"));
   }
   GenerateRequest request;
   request.params = reader.Take<GenerateParams>();
@@ -220,8 +220,8 @@ Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
                                      params.stop_bytes + std::uint64_t{params.breaker_bytes} +
                                      params.trigger_bytes + std::uint64_t{params.grammar_bytes};
   if (wanted_bytes != reader.Left()) {
-    return Bad("generate",
-               Concat("lists of ", reader.Left(), " bytes, the counts say ", wanted_bytes));
+    return BadField("generate",
+                    Concat("lists of ", reader.Left(), " bytes, the counts say ", wanted_bytes));
   }
   if ((params.flags & kContinue) == 0) {
     KVD_TRY(request.tokens,
@@ -241,14 +241,14 @@ Result<GenerateRequest> ParseGenerate(std::span<const std::byte> payload,
   KVD_TRY(request.triggers, ParseTriggers(PayloadReader(reader.TakeSpan(params.trigger_bytes)),
                                           params.trigger_count, vocab_size));
   request.grammar = reader.TakeText(params.grammar_bytes);
-  if (!IsValidUtf8(request.grammar)) return Bad("generate.grammar", "not valid UTF-8");
+  if (!IsValidUtf8(request.grammar)) return BadField("generate.grammar", "not valid UTF-8");
   return request;
 }
 
 Result<std::vector<TokenId>> ParseTokens(std::span<const std::byte> payload,
                                          std::uint32_t vocab_size) {
   if (payload.empty() || payload.size() % sizeof(TokenId) != 0) {
-    return Bad("tokens", Concat(payload.size(), " bytes, a positive multiple of 4 wanted"));
+    return BadField("tokens", Concat(payload.size(), " bytes, a positive multiple of 4 wanted"));
   }
   std::vector<TokenId> tokens(payload.size() / sizeof(TokenId));
   std::memcpy(tokens.data(), payload.data(), payload.size());
@@ -273,29 +273,30 @@ void EncodeTokenLists(std::span<const std::span<const TokenId>> lists, std::span
 
 Result<TokenLists> ParseTokenLists(std::span<const std::byte> payload, std::uint32_t vocab_size) {
   PayloadReader reader(payload);
-  if (reader.Left() < sizeof(std::uint32_t)) return Bad("texts", "the payload has no count");
+  if (reader.Left() < sizeof(std::uint32_t)) return BadField("texts", "the payload has no count");
   const auto list_count = reader.Take<std::uint32_t>();
   KVD_CHECK_OK(CheckCount("texts", list_count, 1, kEmbedTextsMax));
   if (reader.Left() < list_count * sizeof(std::uint32_t)) {
-    return Bad("texts", Concat("the payload ends inside the lengths of ", list_count, " texts"));
+    return BadField("texts",
+                    Concat("the payload ends inside the lengths of ", list_count, " texts"));
   }
   TokenLists lists(list_count);
   std::vector<std::uint32_t> lengths(list_count);
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     lengths[i] = reader.Take<std::uint32_t>();
-    if (lengths[i] == 0) return Bad(Concat("text ", i), "no tokens");
+    if (lengths[i] == 0) return BadField(Concat("text ", i), "no tokens");
     total += lengths[i];
   }
   KVD_CHECK_OK(
       CheckCount("tokens of all texts", static_cast<std::int64_t>(total), 1, kEmbedTokensMax));
   if (total * sizeof(TokenId) != reader.Left()) {
-    return Bad("texts", Concat("tokens of ", reader.Left(), " bytes, the lengths say ",
-                               total * sizeof(TokenId)));
+    return BadField("texts", Concat("tokens of ", reader.Left(), " bytes, the lengths say ",
+                                    total * sizeof(TokenId)));
   }
   for (std::size_t i = 0; i < lists.size(); ++i) {
     auto tokens = ParseTokens(reader.TakeSpan(lengths[i] * sizeof(TokenId)), vocab_size);
-    if (!tokens) return Bad(Concat("text ", i), tokens.error().message);
+    if (!tokens) return BadField(Concat("text ", i), tokens.error().message);
     lists[i] = std::move(*tokens);
   }
   return lists;
@@ -326,27 +327,28 @@ Result<std::vector<std::string_view>> SplitTexts(std::span<const std::byte> payl
   std::vector<std::string_view> texts;
   while (reader.Left() != 0) {
     if (texts.size() == kRankDocumentsMax + 1) {
-      return Bad("documents", Concat("more than ", kRankDocumentsMax, ", the limit"));
+      return BadField("documents", Concat("more than ", kRankDocumentsMax, ", the limit"));
     }
     const std::string field = RankField(texts.size());
-    if (reader.Left() < sizeof(std::uint32_t)) return Bad(field, "the payload ends inside it");
+    if (reader.Left() < sizeof(std::uint32_t)) return BadField(field, "the payload ends inside it");
     const auto byte_count = reader.Take<std::uint32_t>();
     if (byte_count > kRankTextBytesMax) {
-      return Bad(field, Concat(byte_count, " bytes, at most ", kRankTextBytesMax, " are allowed"));
+      return BadField(field,
+                      Concat(byte_count, " bytes, at most ", kRankTextBytesMax, " are allowed"));
     }
     if (byte_count > reader.Left()) {
-      return Bad(field, Concat(byte_count, " bytes, ", reader.Left(), " are left"));
+      return BadField(field, Concat(byte_count, " bytes, ", reader.Left(), " are left"));
     }
     texts.push_back(reader.TakeText(byte_count));
   }
-  if (texts.size() < 2) return Bad("documents", "none given");
+  if (texts.size() < 2) return BadField("documents", "none given");
   return texts;
 }
 
 Result<std::vector<std::string_view>> ParseTexts(std::span<const std::byte> payload) {
   KVD_TRY(std::vector<std::string_view> texts, SplitTexts(payload));
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (!IsValidUtf8(texts[i])) return Bad(RankField(i), "not valid UTF-8");
+    if (!IsValidUtf8(texts[i])) return BadField(RankField(i), "not valid UTF-8");
   }
   return texts;
 }
@@ -375,17 +377,17 @@ Result<std::vector<ChatTextView>> ParseChatTexts(std::span<const std::byte> outp
   std::vector<ChatTextView> texts;
   while (reader.Left() != 0) {
     const std::string field = Concat("chat text ", texts.size());
-    if (reader.Left() < sizeof(ChatText)) return Bad(field, "the output ends inside it");
+    if (reader.Left() < sizeof(ChatText)) return BadField(field, "the output ends inside it");
     const auto record = reader.Take<ChatText>();
     const auto kind = static_cast<ChatTextKind>(record.kind);
     if (kind != ChatTextKind::kTemplate && kind != ChatTextKind::kToken) {
-      return Bad(field, Concat("the unknown kind ", record.kind));
+      return BadField(field, Concat("the unknown kind ", record.kind));
     }
     const std::uint64_t wanted_bytes =
         std::uint64_t{record.name_bytes} + std::uint64_t{record.text_bytes};
     if (wanted_bytes > reader.Left()) {
-      return Bad(field,
-                 Concat("name and text of ", wanted_bytes, " bytes, ", reader.Left(), " are left"));
+      return BadField(
+          field, Concat("name and text of ", wanted_bytes, " bytes, ", reader.Left(), " are left"));
     }
     const std::string_view name = reader.TakeText(record.name_bytes);
     texts.push_back({kind, name, reader.TakeText(record.text_bytes)});
@@ -401,7 +403,7 @@ Result<std::string> ParseName(std::span<const std::byte> payload) {
 
 Result<std::string_view> ParseText(std::span<const std::byte> payload) {
   const std::string_view text(reinterpret_cast<const char*>(payload.data()), payload.size());
-  if (!IsValidUtf8(text)) return Bad("text", "not valid UTF-8");
+  if (!IsValidUtf8(text)) return BadField("text", "not valid UTF-8");
   return text;
 }
 

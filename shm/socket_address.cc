@@ -68,14 +68,6 @@ std::string FindTemporaryDirectory(const std::string& file) {
   return own.usable.empty() ? place.root + "/" + place.stem : own.usable.front();
 }
 
-std::string Octal(mode_t mode) {
-  std::string digits;
-  for (int shift = 9; shift >= 0; shift -= 3) {
-    digits += static_cast<char>('0' + ((mode >> shift) & 7));
-  }
-  return digits;
-}
-
 }  // namespace
 
 Result<SocketAddress> MakeSocketAddress(std::string_view path) {
@@ -155,7 +147,7 @@ Status CheckSocketDirectory(std::string_view socket_path) {
   }
   const mode_t mode = status.st_mode & 07777;
   if ((mode & kForbiddenMode) != 0) {
-    return Fail(Code::kPermission, "socket directory ", directory, ": mode ", Octal(mode),
+    return Fail(Code::kPermission, "socket directory ", directory, ": mode ", OctalMode(mode),
                 ", 0700 or 0710 wanted");
   }
   return {};

@@ -7,14 +7,11 @@
 
 #include "base/name.h"
 #include "base/utf8.h"
+#include "shm/field_error.h"
 #include "shm/verb_table.h"
 
 namespace kvd::wire {
 namespace {
-
-std::unexpected<Error> Bad(const std::string& field, std::string_view sentence) {
-  return Fail(Code::kInvalidArgument, field, ": ", sentence);
-}
 
 template <class Integer>
 std::string Text(Integer number) {
@@ -33,19 +30,19 @@ Status CheckSlot(const VerbRow& row, ArgumentSlot slot, const Submission& submis
   switch (rule.kind) {
     case SlotKind::kUnused:
       if (number == 0) return {};
-      return Bad(field(), Text(number) + ", 0 wanted: the verb has no such argument");
+      return BadField(field(), Text(number) + ", 0 wanted: the verb has no such argument");
     case SlotKind::kHandle:
       if (number != 0) return {};
-      return Bad(field(), "0, a handle wanted");
+      return BadField(field(), "0, a handle wanted");
     case SlotKind::kNumber:
     case SlotKind::kPosition:
       if (number >= rule.min && number <= rule.max) return {};
-      return Bad(field(),
-                 Text(number) + " is not in [" + Text(rule.min) + ", " + Text(rule.max) + "]");
+      return BadField(field(),
+                      Text(number) + " is not in [" + Text(rule.min) + ", " + Text(rule.max) + "]");
     case SlotKind::kRangeBegin: return {};
     case SlotKind::kRangeEnd:
       if (number < 0 || number >= submission.p0) return {};
-      return Bad(field(), Text(number) + " is before p0, " + Text(submission.p0));
+      return BadField(field(), Text(number) + " is before p0, " + Text(submission.p0));
   }
   return {};
 }
@@ -65,18 +62,19 @@ Status CheckPayload(const VerbRow& row, const Submission& submission,
                 Text(limits.tokens_max), " cells");
   }
   if (payload_bytes < rule.bytes_min || payload_bytes > payload_max) {
-    return Bad(field(".payload_bytes"), Text(payload_bytes) + " is not in [" +
-                                            Text(rule.bytes_min) + ", " + Text(payload_max) + "]");
+    return BadField(field(".payload_bytes"), Text(payload_bytes) + " is not in [" +
+                                                 Text(rule.bytes_min) + ", " + Text(payload_max) +
+                                                 "]");
   }
   if (payload_bytes % rule.unit != 0) {
-    return Bad(field(".payload_bytes"),
-               Text(payload_bytes) + " is no multiple of " + Text(rule.unit));
+    return BadField(field(".payload_bytes"),
+                    Text(payload_bytes) + " is no multiple of " + Text(rule.unit));
   }
   if (payload_bytes > limits.arena_bytes ||
       submission.payload_offset > limits.arena_bytes - payload_bytes) {
-    return Bad(field(".payload_offset"), Text(submission.payload_offset) + " + " +
-                                             Text(payload_bytes) + " bytes, the arena has " +
-                                             Text(limits.arena_bytes));
+    return BadField(field(".payload_offset"), Text(submission.payload_offset) + " + " +
+                                                  Text(payload_bytes) + " bytes, the arena has " +
+                                                  Text(limits.arena_bytes));
   }
   return {};
 }
@@ -84,12 +82,12 @@ Status CheckPayload(const VerbRow& row, const Submission& submission,
 Status CheckReceived(const VerbRow& row, const Submission& submission) {
   const bool is_again = (submission.flags & kFlagRetry) != 0;
   if (submission.received != 0 && !(is_again && row.received != Received::kNothing)) {
-    return Bad(std::string(row.name) + ".received", Text(submission.received) + ", 0 wanted");
+    return BadField(std::string(row.name) + ".received", Text(submission.received) + ", 0 wanted");
   }
   const bool has_token = submission.received != 0 && row.received == Received::kTokens;
   if (submission.last_token < 0 || (submission.last_token != 0 && !has_token)) {
-    return Bad(std::string(row.name) + ".last_token",
-               Text(submission.last_token) + (has_token ? " is not a token" : ", 0 wanted"));
+    return BadField(std::string(row.name) + ".last_token",
+                    Text(submission.last_token) + (has_token ? " is not a token" : ", 0 wanted"));
   }
   return {};
 }
@@ -105,12 +103,13 @@ std::string_view VerbName(std::uint16_t verb) {
 
 Status ValidateName(std::string_view name) {
   if (name.empty() || name.size() > kNameMax) {
-    return Bad("name", Concat(name.size(), " bytes, must be 1 to ", kNameMax));
+    return BadField("name", Concat(name.size(), " bytes, must be 1 to ", kNameMax));
   }
   for (std::size_t i = 0; i < name.size(); ++i) {
     if (IsNameCharacter(name[i], i == 0)) continue;
-    return Bad("name", Concat("byte ", i, " is ", static_cast<unsigned char>(name[i]),
-                              "; only letters, digits, '_', '-' and (not first) '.' are allowed"));
+    return BadField("name",
+                    Concat("byte ", i, " is ", static_cast<unsigned char>(name[i]),
+                           "; only letters, digits, '_', '-' and (not first) '.' are allowed"));
   }
   return {};
 }
@@ -118,8 +117,8 @@ Status ValidateName(std::string_view name) {
 Result<std::array<std::uint8_t, 16>> ParseTenantId(std::string_view digits) {
   std::array<std::uint8_t, 16> id{};
   const auto fail = [&] {
-    return Bad("tenant", Concat("'", digits.substr(0, 40), "' is not ", 2 * id.size(),
-                                " hexadecimal digits"));
+    return BadField("tenant", Concat("'", digits.substr(0, 40), "' is not ", 2 * id.size(),
+                                     " hexadecimal digits"));
   };
   if (digits.size() != 2 * id.size()) return fail();
   for (std::size_t i = 0; i < id.size(); ++i) {
@@ -132,18 +131,18 @@ Result<std::array<std::uint8_t, 16>> ParseTenantId(std::string_view digits) {
 
 Result<CheckedHello> ValidateHello(const Hello& hello) {
   if (hello.magic != kHelloMagic) {
-    return Bad("hello.magic", Text(hello.magic) + ": not a kvd client");
+    return BadField("hello.magic", Text(hello.magic) + ": not a kvd client");
   }
   if (hello.version != kProtocolVersion) {
     return Fail(Code::kVersionMismatch, "hello.version: the client speaks protocol ",
                 Text(hello.version), ", the daemon speaks ", Text(kProtocolVersion));
   }
   if ((hello.flags & ~kHelloFlagsAll) != 0) {
-    return Bad("hello.flags", Text(hello.flags) + ", of which " +
-                                  Text(hello.flags & ~kHelloFlagsAll) + " are unknown");
+    return BadField("hello.flags", Text(hello.flags) + ", of which " +
+                                       Text(hello.flags & ~kHelloFlagsAll) + " are unknown");
   }
   if (std::ranges::any_of(hello.reserved, [](std::uint8_t byte) { return byte != 0; })) {
-    return Bad("hello.reserved", "not zero");
+    return BadField("hello.reserved", "not zero");
   }
   CheckedHello checked;
   ChannelGeometry& geometry = checked.geometry;
@@ -156,8 +155,8 @@ Result<CheckedHello> ValidateHello(const Hello& hello) {
   if (hello.request_arena_bytes != 0) geometry.request_arena_bytes = hello.request_arena_bytes;
   if (hello.result_arena_bytes != 0) geometry.result_arena_bytes = hello.result_arena_bytes;
   if (auto check = ValidateGeometry(geometry); !check) {
-    return Bad("hello." + check.error().message.substr(0, check.error().message.find(':')),
-               check.error().message.substr(check.error().message.find(':') + 2));
+    return BadField("hello." + check.error().message.substr(0, check.error().message.find(':')),
+                    check.error().message.substr(check.error().message.find(':') + 2));
   }
   std::ranges::copy(hello.session_token, checked.session_token.begin());
   checked.wants_map = (hello.flags & kHelloMap) != 0;
@@ -166,8 +165,8 @@ Result<CheckedHello> ValidateHello(const Hello& hello) {
   checked.cache_salt = hello.cache_salt;
   std::ranges::copy(hello.tenant, checked.tenant.begin());
   if (hello.outlive_seconds > kOutliveSecondsMax) {
-    return Bad("hello.outlive_seconds",
-               Text(hello.outlive_seconds) + " is not in [0, " + Text(kOutliveSecondsMax) + "]");
+    return BadField("hello.outlive_seconds", Text(hello.outlive_seconds) + " is not in [0, " +
+                                                 Text(kOutliveSecondsMax) + "]");
   }
   checked.outlive_seconds = hello.outlive_seconds;
   checked.has_session_token =
@@ -176,10 +175,10 @@ Result<CheckedHello> ValidateHello(const Hello& hello) {
   const std::size_t name_bytes = std::min(name.find('\0'), name.size());
   checked.name = name.substr(0, name_bytes);
   if (!std::ranges::all_of(checked.name, IsPrintableAscii)) {
-    return Bad("hello.name", "holds bytes that are not printable ASCII");
+    return BadField("hello.name", "holds bytes that are not printable ASCII");
   }
   if (name.find_first_not_of('\0', name_bytes) != std::string_view::npos) {
-    return Bad("hello.name", "bytes after its end are not zero");
+    return BadField("hello.name", "bytes after its end are not zero");
   }
   return checked;
 }
@@ -216,12 +215,12 @@ Result<ChannelGeometry> ValidateWelcome(const Welcome& welcome) {
 
 Status ValidateSubmission(const Submission& submission, const SubmissionLimits& limits) {
   const VerbRow* const row = FindVerb(submission.verb);
-  if (row == nullptr) return Bad("verb", Text(submission.verb) + " is not a verb");
+  if (row == nullptr) return BadField("verb", Text(submission.verb) + " is not a verb");
   const auto unknown_flags =
       submission.flags & ~(static_cast<unsigned>(row->flags) | unsigned{kFlagRetry});
   if (unknown_flags != 0) {
-    return Bad(std::string(row->name) + ".flags",
-               Text(submission.flags) + ", of which " + Text(unknown_flags) + " do not apply");
+    return BadField(std::string(row->name) + ".flags",
+                    Text(submission.flags) + ", of which " + Text(unknown_flags) + " do not apply");
   }
   KVD_CHECK_OK(CheckReceived(*row, submission));
   for (std::size_t slot = 0; slot < kArgumentSlots; ++slot) {

@@ -18,10 +18,6 @@ Result<std::string> FileText(const std::string& path) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-std::unexpected<Error> In(const std::string& place, const Error& error) {
-  return Fail(error.code, place, ": ", error.message);
-}
-
 Value Message(std::string_view role, std::string_view content) {
   Dict message;
   message.Set("role", Value::String(std::string(role)));
@@ -33,7 +29,7 @@ Result<ChatRequest> RequestOf(const ChatOptions& options) {
   if (options.messages_path.empty()) return ChatRequest();
   KVD_TRY(const std::string text, FileText(options.messages_path));
   auto request = ParseChatRequest(text);
-  if (!request) return In(options.messages_path, request.error());
+  if (!request) return FailWithin(options.messages_path, request.error());
   return request;
 }
 
@@ -62,12 +58,12 @@ Status SetFromFiles(const ChatOptions& options, ChatRequest& request) {
   if (!options.tools_path.empty()) {
     KVD_TRY(const std::string text, FileText(options.tools_path));
     auto tools = ParseJson(text);
-    if (!tools) return In(options.tools_path, tools.error());
+    if (!tools) return FailWithin(options.tools_path, tools.error());
     request.tools = std::move(*tools);
   }
   if (!options.variables.empty()) {
     auto variables = ParseJson(options.variables);
-    if (!variables) return In("--chat-template-kwargs", variables.error());
+    if (!variables) return FailWithin("--chat-template-kwargs", variables.error());
     if (!variables->is_dict()) {
       return Fail(Code::kInvalidArgument, "--chat-template-kwargs: not a JSON object");
     }

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "client/llama_state/llama_rotation.h"
+#include "client/llama_state/llama_state_error.h"
 #include "client/llama_state/llama_states.h"
 
 namespace kvd {
@@ -16,10 +17,6 @@ constexpr std::uint32_t kConvertedCells = 128;
 // For models of the architecture qwen35, llama.cpp's cells have image coordinates; for text both
 // coordinates are the cell's position.
 constexpr std::string_view kArchitectureWithCoordinates = "qwen35";
-
-std::unexpected<Error> Invalid(const std::string& why) {
-  return Fail(Code::kInvalidArgument, "llama.cpp state: ", why);
-}
 
 bool IsNewer(const LlamaExportOptions& options) {
   return options.layout == LlamaLayout::kAugust2026;
@@ -40,10 +37,11 @@ std::size_t RotationOf(const CachePlane& plane, const LlamaExportOptions& option
 
 Status CheckLlamaExport(const StateModel& model, const LlamaExportOptions& options) {
   if (options.streams == 0 || options.streams > kLlamaStreamsMax) {
-    return Invalid(Concat(options.streams, " streams, not in [1, ", kLlamaStreamsMax, "]"));
+    return InvalidLlamaState(
+        Concat(options.streams, " streams, not in [1, ", kLlamaStreamsMax, "]"));
   }
   if (options.streams != 1 && !IsNewer(options)) {
-    return Invalid("the layout of 2025 has no streams");
+    return InvalidLlamaState("the layout of 2025 has no streams");
   }
   for (const CachePlane& plane : model.planes) {
     KVD_CHECK_OK(CheckRowType(plane, TypeOf(plane, options)));
@@ -76,15 +74,16 @@ Result<std::unique_ptr<LlamaExport>> LlamaExport::Open(const StateModel& model,
 
 Status LlamaExport::CheckSequences() const {
   const std::vector<Sequence>& sequences = image_.sequences();
-  if (sequences.empty()) return Invalid("no sequences");
+  if (sequences.empty()) return InvalidLlamaState("no sequences");
   if (options_.kind == LlamaFileKind::kSequence && sequences.size() > 1) {
-    return Invalid(Concat(sequences.size(), " sequences in a sequence file"));
+    return InvalidLlamaState(Concat(sequences.size(), " sequences in a sequence file"));
   }
   if (options_.streams != 1 && sequences.size() > options_.streams) {
-    return Invalid(Concat(sequences.size(), " sequences in ", options_.streams, " streams"));
+    return InvalidLlamaState(
+        Concat(sequences.size(), " sequences in ", options_.streams, " streams"));
   }
   for (const Sequence& sequence : sequences) {
-    if (sequence.cell_count == 0) return Invalid("a sequence without cells");
+    if (sequence.cell_count == 0) return InvalidLlamaState("a sequence without cells");
     if (sequence.has_encoded_text) {
       return Fail(Code::kUnsupported, "llama.cpp state: its files hold no encoded text");
     }

@@ -12,6 +12,7 @@
 #include "base/crc32c.h"
 #include "base/text.h"
 #include "client/llama_state/llama_rotation.h"
+#include "client/llama_state/llama_state_error.h"
 #include "client/llama_state/llama_states.h"
 #include "state_form/section_plan.h"
 
@@ -20,10 +21,6 @@ namespace {
 
 using state_file::SectionEntry;
 using state_file::SectionKind;
-
-std::unexpected<Error> Invalid(const std::string& why) {
-  return Fail(Code::kInvalidArgument, "llama.cpp state: ", why);
-}
 
 }  // namespace
 
@@ -55,7 +52,8 @@ Result<std::unique_ptr<LlamaImport>> LlamaImport::Open(std::span<const std::byte
                                                        const LlamaImportOptions& options) {
   const LlamaStateFile& file = index.file();
   if (file.kind == LlamaFileKind::kSession && file.architecture != model.architecture) {
-    return Invalid("architecture " + file.architecture + ", the model is " + model.architecture);
+    return InvalidLlamaState("architecture " + file.architecture + ", the model is " +
+                             model.architecture);
   }
   if (model.has_encoder) {
     return Fail(Code::kUnsupported, "llama.cpp state: its files hold no encoded text");
@@ -66,7 +64,7 @@ Result<std::unique_ptr<LlamaImport>> LlamaImport::Open(std::span<const std::byte
   if (options.sequence_id) {
     KVD_CHECK_OK(import->Add(*options.sequence_id));
   } else {
-    if (index.ids().empty()) return Invalid("no cells");
+    if (index.ids().empty()) return InvalidLlamaState("no cells");
     for (const std::int32_t id : index.ids()) KVD_CHECK_OK(import->Add(id));
   }
   for (std::uint32_t number = 0; number < import->sources_.size(); ++number) {
@@ -113,18 +111,18 @@ Status LlamaImport::CheckPart(const LlamaCells& part) const {
   }
   if (part.k.size() == layers && part.v.size() == values) return {};
   if (part.k.size() == layers) {
-    return Invalid(Concat(part.v.size(), " layers of values in cache ", part.cache,
-                          ", the model has ", values));
+    return InvalidLlamaState(Concat(part.v.size(), " layers of values in cache ", part.cache,
+                                    ", the model has ", values));
   }
-  return Invalid(Concat(part.k.size(), " layers of attention in cache ", part.cache,
-                        ", the model has ", layers));
+  return InvalidLlamaState(Concat(part.k.size(), " layers of attention in cache ", part.cache,
+                                  ", the model has ", layers));
 }
 
 Status LlamaImport::CheckPlane(const CachePlane& plane, const LlamaRows& rows) const {
   const std::uint64_t elements = std::uint64_t{plane.head_count} * plane.dim;
   if (rows.elements != elements) {
-    return Invalid(Concat(PlaneText(plane), ": rows of ", rows.elements,
-                          " elements, the model has ", elements));
+    return InvalidLlamaState(Concat(PlaneText(plane), ": rows of ", rows.elements,
+                                    " elements, the model has ", elements));
   }
   KVD_CHECK_OK(CheckRowType(plane, rows.type));
   KVD_CHECK_OK(CheckQuantizedRows(model_, rows.type));
@@ -136,7 +134,7 @@ Status LlamaImport::CheckPlane(const CachePlane& plane, const LlamaRows& rows) c
 
 Status LlamaImport::CheckStates(const LlamaCells& part) const {
   if (part.k.size() != model_.states.size()) {
-    return Invalid(
+    return InvalidLlamaState(
         Concat(part.k.size(), " layers of recurrent state, the model has ", model_.states.size()));
   }
   for (std::size_t at = 0; at < model_.states.size(); ++at) {
@@ -144,9 +142,9 @@ Status LlamaImport::CheckStates(const LlamaCells& part) const {
     const LlamaRows& s = part.v[at];
     const StateShape& shape = model_.states[at];
     if (r.elements != shape.convolution_floats() || s.elements != shape.scan_floats) {
-      return Invalid(Concat("recurrent state of layer ", shape.layer, ": rows of ", r.elements,
-                            " and ", s.elements, " elements, the model has ",
-                            shape.convolution_floats(), " and ", shape.scan_floats));
+      return InvalidLlamaState(Concat("recurrent state of layer ", shape.layer, ": rows of ",
+                                      r.elements, " and ", s.elements, " elements, the model has ",
+                                      shape.convolution_floats(), " and ", shape.scan_floats));
     }
     if (r.type != kernels::DataType::kF32 || s.type != kernels::DataType::kF32 || s.is_transposed) {
       return Fail(Code::kUnsupported, "llama.cpp state: recurrent state of layer ", shape.layer,
@@ -164,8 +162,8 @@ Status LlamaImport::Add(std::int32_t id) {
   const LlamaSequence& sequence = source->sequence;
   for (std::size_t at = 0; at < sequence.tokens.size(); ++at) {
     if (sequence.tokens[at] >= 0 && std::cmp_less(sequence.tokens[at], model_.vocab_size)) continue;
-    return Invalid(Concat("token ", at, ": id ", sequence.tokens[at], ", the vocabulary has ",
-                          model_.vocab_size));
+    return InvalidLlamaState(Concat("token ", at, ": id ", sequence.tokens[at],
+                                    ", the vocabulary has ", model_.vocab_size));
   }
   LlamaImported imported{.cell_count = source->cell_count(),
                          .tokens_left_out = sequence.tokens_left_out,

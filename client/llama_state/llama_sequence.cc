@@ -6,18 +6,12 @@
 
 #include "base/metered_sort.h"
 #include "base/text.h"
+#include "client/llama_state/llama_state_error.h"
 
 namespace kvd {
 namespace {
 
 constexpr std::size_t kCellUnits = 4;  // units of work (WorkMeter) for one cell
-
-std::unexpected<Error> Refuse(Code code, const std::string& why) {
-  return Fail(code, "llama.cpp state: ", why);
-}
-std::unexpected<Error> Invalid(const std::string& why) {
-  return Refuse(Code::kInvalidArgument, why);
-}
 
 // Returns the sequence's cells in one cache, ordered by position. Cache::part is null if the
 // sequence has no cells in the cache.
@@ -32,8 +26,8 @@ Result<LlamaSequence::Cache> CellsOf(const LlamaSequenceIndex& index, std::uint3
     KVD_CHECK_OK(meter.Spend(1 + cells.size()));
     if (cells.empty()) continue;
     if (found.part != nullptr) {
-      return Invalid(Concat("sequence ", id, " has cells in streams ", found.part->stream, " and ",
-                            part.stream));
+      return InvalidLlamaState(Concat("sequence ", id, " has cells in streams ", found.part->stream,
+                                      " and ", part.stream));
     }
     found.part = &part;
     found.indices.assign(cells.begin(), cells.end());
@@ -45,7 +39,8 @@ Result<LlamaSequence::Cache> CellsOf(const LlamaSequenceIndex& index, std::uint3
   KVD_CHECK_OK(SortMetered(&found.indices, pos_of, meter));
   const auto twice = std::ranges::adjacent_find(found.indices, {}, pos_of);
   if (twice != found.indices.end()) {
-    return Invalid(Concat("cache ", cache, " has two cells at position ", pos_of(*twice)));
+    return InvalidLlamaState(
+        Concat("cache ", cache, " has two cells at position ", pos_of(*twice)));
   }
   return found;
 }
@@ -69,9 +64,9 @@ Result<std::span<const TokenId>> TokensFor(const LlamaSequenceIndex& index, std:
   }
   if (total == all.size()) return all.subspan(before, own);
   if (id == index.ids().front()) return all;
-  return Refuse(Code::kUnsupported,
-                Concat("sequence ", id, ": the file has only the tokens of sequence ",
-                       index.ids().front(), ""));
+  return FailLlamaState(Code::kUnsupported,
+                        Concat("sequence ", id, ": the file has only the tokens of sequence ",
+                               index.ids().front(), ""));
 }
 
 Status SelectStates(const LlamaSequenceIndex& index, std::int32_t id, WorkMeter& meter,
@@ -79,10 +74,10 @@ Status SelectStates(const LlamaSequenceIndex& index, std::int32_t id, WorkMeter&
   KVD_TRY(const LlamaSequence::Cache states,
           CellsOf(index, index.file().cache_count - 1, id, meter));
   if (states.part == nullptr) {
-    return Invalid(Concat("no recurrent state of sequence ", id));
+    return InvalidLlamaState(Concat("no recurrent state of sequence ", id));
   }
   if (states.indices.size() != 1) {
-    return Invalid(
+    return InvalidLlamaState(
         Concat(states.indices.size(), " recurrent states of sequence ", id, ", expected 1"));
   }
   sequence.states = states.part;
@@ -99,7 +94,7 @@ Status SelectCells(const LlamaSequenceIndex& index, std::int32_t id, const Llama
   for (std::uint32_t cache = 0; cache < caches; ++cache) {
     KVD_TRY(LlamaSequence::Cache cells, CellsOf(index, cache, id, meter));
     if (cells.part == nullptr) {
-      return Invalid(Concat("no cells of sequence ", id, " in cache ", cache));
+      return InvalidLlamaState(Concat("no cells of sequence ", id, " in cache ", cache));
     }
     KVD_CHECK_OK(meter.Spend(cells.indices.size()));
     if (cache == 0) {
@@ -114,7 +109,8 @@ Status SelectCells(const LlamaSequenceIndex& index, std::int32_t id, const Llama
               cells.indices,
               std::span(sequence.positions).last(std::min(all, cells.indices.size())), {},
               pos_of)) {
-        return Invalid(Concat("the cells of cache ", cache, " are not the last ones of cache 0"));
+        return InvalidLlamaState(
+            Concat("the cells of cache ", cache, " are not the last ones of cache 0"));
       }
       cells.first_cell = static_cast<std::uint32_t>(all - cells.indices.size());
     }
@@ -130,13 +126,13 @@ Status FitTokens(std::span<const TokenId> tokens, LlamaSequence& sequence) {
   const std::size_t cells = sequence.positions.size();
   if (tokens.size() != cells) {
     const std::string numbers = Concat(cells, " cells and ", tokens.size(), " tokens");
-    if (tokens.empty()) return Invalid(numbers);
+    if (tokens.empty()) return InvalidLlamaState(numbers);
     if (static_cast<std::size_t>(sequence.positions.back().value) + 1 != cells) {
-      return Invalid(numbers +
-                     ", and the positions have gaps: the cells of the tokens are unknown");
+      return InvalidLlamaState(
+          numbers + ", and the positions have gaps: the cells of the tokens are unknown");
     }
     if (tokens.size() < cells && sequence.states != nullptr) {
-      return Invalid(numbers + ": the recurrent state depends on all cells");
+      return InvalidLlamaState(numbers + ": the recurrent state depends on all cells");
     }
   }
   const std::size_t taken = std::min(tokens.size(), cells);
@@ -157,8 +153,8 @@ Status CheckLlamaCaches(const LlamaStateFile& file, const LlamaCacheKinds& kinds
   const std::uint32_t least = (kinds.has_attention ? 1u : 0u) + (kinds.has_states ? 1u : 0u);
   const std::uint32_t most = least + (kinds.has_attention && kinds.has_windows ? 1u : 0u);
   if (file.cache_count >= least && file.cache_count <= most) return {};
-  return Invalid(Caches(file.cache_count) + " in the file, the model has " +
-                 (least == most ? Caches(least) : Concat(least, " or ", Caches(most))));
+  return InvalidLlamaState(Caches(file.cache_count) + " in the file, the model has " +
+                           (least == most ? Caches(least) : Concat(least, " or ", Caches(most))));
 }
 
 template <class Visit>
@@ -232,14 +228,14 @@ Result<LlamaSequence> SelectLlamaSequence(const LlamaSequenceIndex& index, std::
                                           const LlamaCacheKinds& kinds, WorkControl& work) {
   const std::vector<std::int32_t>& ids = index.ids();
   WorkMeter meter(work);
-  if (ids.empty()) return Invalid("no cells");
+  if (ids.empty()) return InvalidLlamaState("no cells");
   if (id < 0 && ids.size() > 1) {
-    return Invalid(
+    return InvalidLlamaState(
         Concat(ids.size(), " sequences, from ", ids.front(), " to ", ids.back(), ": name one"));
   }
   if (id < 0) id = ids.front();
   if (!index.Contains(id)) {
-    return Invalid(
+    return InvalidLlamaState(
         Concat("no sequence ", id, "; ", ids.size(), " from ", ids.front(), " to ", ids.back()));
   }
   LlamaSequence sequence;
@@ -250,8 +246,8 @@ Result<LlamaSequence> SelectLlamaSequence(const LlamaSequenceIndex& index, std::
     if (sequence.states != nullptr) {
       const std::int32_t pos = sequence.states->cells[sequence.state_index].pos;
       if (pos != sequence.positions.back().value) {
-        return Invalid(Concat("the recurrent state is at position ", pos, ", the last cell at ",
-                              sequence.positions.back().value));
+        return InvalidLlamaState(Concat("the recurrent state is at position ", pos,
+                                        ", the last cell at ", sequence.positions.back().value));
       }
     }
     KVD_CHECK_OK(FitTokens(tokens, sequence));
@@ -261,7 +257,8 @@ Result<LlamaSequence> SelectLlamaSequence(const LlamaSequenceIndex& index, std::
   // state's cell, and the state depends on all tokens up to this position.
   const auto cells = static_cast<std::size_t>(sequence.states->cells[sequence.state_index].pos) + 1;
   if (tokens.size() < cells) {
-    return Invalid(Concat(tokens.size(), " tokens, but the recurrent state depends on ", cells));
+    return InvalidLlamaState(
+        Concat(tokens.size(), " tokens, but the recurrent state depends on ", cells));
   }
   for (std::size_t pos = 0; pos < cells; ++pos) {
     sequence.positions.push_back(Pos{static_cast<std::int32_t>(pos)});

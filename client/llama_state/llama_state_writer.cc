@@ -8,15 +8,12 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "client/llama_state/llama_state_error.h"
 
 namespace kvd {
 namespace {
 
 constexpr std::uint64_t kRowsAtOnceBytes = 256 << 10;
-
-std::unexpected<Error> Invalid(const std::string& what) {
-  return Fail(Code::kInvalidArgument, "llama.cpp state: ", what);
-}
 
 class Walk {
  public:
@@ -50,7 +47,7 @@ class Walk {
   }
   Status Count(const char* what, std::uint64_t count) {
     if (count > std::numeric_limits<std::uint32_t>::max()) {
-      return Invalid(Concat(count, " ", what, ", limit 4294967295"));
+      return InvalidLlamaState(Concat(count, " ", what, ", limit 4294967295"));
     }
     return Number(static_cast<std::uint32_t>(count));
   }
@@ -60,7 +57,7 @@ class Walk {
   }
   Status Count(std::uint64_t bytes) {
     constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 63;
-    if (bytes > kBytesMax - at_) return Invalid("more than 2^63 bytes");
+    if (bytes > kBytesMax - at_) return InvalidLlamaState("more than 2^63 bytes");
     at_ += bytes;
     return {};
   }
@@ -68,7 +65,7 @@ class Walk {
   static Result<std::uint64_t> RowsBytes(const Part& part, std::uint64_t row_bytes) {
     std::uint64_t bytes = 0;
     if (__builtin_mul_overflow(row_bytes, std::uint64_t{part.cell_count}, &bytes)) {
-      return Invalid("more than 2^63 bytes");
+      return InvalidLlamaState("more than 2^63 bytes");
     }
     return bytes;
   }
@@ -89,8 +86,8 @@ Status Walk::Run() {
   KVD_CHECK_OK(Bytes(std::as_bytes(plan_.tokens)));
   if (is_session) {
     if (plan_.architecture.size() > kLlamaArchitectureBytesMax) {
-      return Invalid(Concat("an architecture's name of ", plan_.architecture.size(),
-                            " bytes, limit ", kLlamaArchitectureBytesMax));
+      return InvalidLlamaState(Concat("an architecture's name of ", plan_.architecture.size(),
+                                      " bytes, limit ", kLlamaArchitectureBytesMax));
     }
     KVD_CHECK_OK(Count("bytes of a name", plan_.architecture.size()));
     KVD_CHECK_OK(Bytes(std::as_bytes(std::span(plan_.architecture))));
@@ -105,7 +102,7 @@ Status Walk::Outputs() {
     if (plan_.output_positions.empty() && plan_.logits.empty() && plan_.embeddings.empty()) {
       return {};
     }
-    return Invalid("the layout of 2026 holds no logits and no embeddings");
+    return InvalidLlamaState("the layout of 2026 holds no logits and no embeddings");
   }
   KVD_CHECK_OK(Count("outputs", plan_.output_positions.size()));
   KVD_CHECK_OK(Bytes(std::as_bytes(plan_.output_positions)));
@@ -121,8 +118,8 @@ Status Walk::Cache(std::size_t index) {
   const bool lacks_values = !cache.stream_cells.empty() && cache.v.empty();
   if ((!lacks_values && cache.k.size() != cache.v.size()) ||
       cache.k.size() > cache.declared_layers) {
-    return Invalid(Concat(cache.k.size(), " layers of K and ", cache.v.size(),
-                          " of V in a cache of ", cache.declared_layers));
+    return InvalidLlamaState(Concat(cache.k.size(), " layers of K and ", cache.v.size(),
+                                    " of V in a cache of ", cache.declared_layers));
   }
   if (!cache.stream_cells.empty()) return Streams(index);
   KVD_CHECK_OK(Count("cells", cache.cells.size()));
@@ -134,10 +131,11 @@ Status Walk::Cache(std::size_t index) {
 Status Walk::Streams(std::size_t index) {
   const LlamaCachePlan& cache = plan_.caches[index];
   if (plan_.layout == LlamaLayout::kFebruary2025) {
-    return Invalid("the layout of 2025 has no streams");
+    return InvalidLlamaState("the layout of 2025 has no streams");
   }
   if (cache.stream_cells.size() > kLlamaStreamsMax) {
-    return Invalid(Concat(cache.stream_cells.size(), " streams, limit ", kLlamaStreamsMax));
+    return InvalidLlamaState(
+        Concat(cache.stream_cells.size(), " streams, limit ", kLlamaStreamsMax));
   }
   KVD_CHECK_OK(Count("streams", cache.stream_cells.size()));
   Part part{.cache = index};
@@ -191,18 +189,19 @@ Status Walk::Rows(const Part& part, LlamaRowKind kind, std::size_t layer) {
   const LlamaRowShape& shape = kind == LlamaRowKind::kK ? plan.k[layer] : plan.v[layer];
   const std::uint64_t block = kernels::ElementsPerBlock(shape.type);
   if (block == 0 || shape.elements % block != 0) {
-    return Invalid(Concat(shape.elements, " elements of ", kernels::DataTypeName(shape.type),
-                          " are not a whole number of blocks"));
+    return InvalidLlamaState(Concat(shape.elements, " elements of ",
+                                    kernels::DataTypeName(shape.type),
+                                    " are not a whole number of blocks"));
   }
   if (shape.elements > std::numeric_limits<std::uint32_t>::max()) {
-    return Invalid(Concat(shape.elements, " elements in a row, limit 4294967295"));
+    return InvalidLlamaState(Concat(shape.elements, " elements in a row, limit 4294967295"));
   }
   const std::uint64_t row_bytes = kernels::RowBytes(shape.type, shape.elements);
   KVD_CHECK_OK(Number(std::uint32_t{static_cast<std::uint8_t>(shape.type)}));
   if (kind == LlamaRowKind::kV && plan.is_v_transposed) {
     if (block != 1) {
-      return Invalid(std::string(kernels::DataTypeName(shape.type)) +
-                     " cannot be transposed: its elements share a scale");
+      return InvalidLlamaState(std::string(kernels::DataTypeName(shape.type)) +
+                               " cannot be transposed: its elements share a scale");
     }
     KVD_CHECK_OK(Number(static_cast<std::uint32_t>(kernels::BytesPerBlock(shape.type))));
     KVD_CHECK_OK(Number(static_cast<std::uint32_t>(shape.elements)));

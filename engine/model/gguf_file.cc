@@ -50,10 +50,6 @@ std::unexpected<Error> FailOpen(const std::string& path) {
   return FailErrno(path);
 }
 
-std::unexpected<Error> WithPath(const std::string& path, const Error& error) {
-  return Fail(error.code, path, ": ", error.message);
-}
-
 // Reads from the file until `window` has the file's first `bytes` bytes.
 Status ReadWindow(int fd, std::uint64_t bytes, std::vector<std::byte>& window,
                   const std::string& path) {
@@ -118,7 +114,7 @@ Result<GgufFile> GgufFile::Open(const std::string& path) {
     // ends.
     KVD_CHECK_OK(ReadWindow(fd.get(), window_bytes, part.header, path));
     auto parsed = ParseGgufHeader(part.header, file_bytes);
-    if (!parsed) return WithPath(path, std::move(parsed).error());
+    if (!parsed) return FailWithin(path, parsed.error());
     header = std::move(*parsed);
   }
   // The header must keep its size: entries and names point into it.

@@ -40,6 +40,9 @@ namespace kvd {
 
 struct GgufHeader;
 
+// The alignment of tensors in a file without the key general.alignment.
+inline constexpr std::uint32_t kGgufAlignment = 32;
+
 // The value types of GGUF metadata. The numbers are those of the file.
 enum class GgufType : std::uint32_t {
   kU8 = 0,

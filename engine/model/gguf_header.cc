@@ -15,8 +15,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "GGUF is read without byte swapping");
 
-constexpr std::uint32_t kMagic = 0x46554747;  // "GGUF" as a little-endian number
-constexpr std::uint64_t kDefaultAlignment = 32;
+constexpr std::uint32_t kMagic = 0x46554747;             // "GGUF" as a little-endian number
 constexpr std::uint64_t kEntryBytesMin = 8 + 1 + 4 + 1;  // key length, key, type, value
 constexpr std::uint64_t kTensorBytesMin =
     8 + 1 + 4 + 8 + 4 + 8;  // name, rank, one dimension, type, offset
@@ -235,7 +234,7 @@ Result<std::uint64_t> ReadAlignment(const GgufHeader& header) {
     }
     return alignment;
   }
-  return kDefaultAlignment;
+  return kGgufAlignment;
 }
 
 // Converts the offsets of tensors from offsets within the data section to offsets in the file, and

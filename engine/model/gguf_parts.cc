@@ -46,10 +46,6 @@ bool TakeEnd(std::string_view& text, std::string_view end) {
   return true;
 }
 
-std::unexpected<Error> WithPath(const std::string& path, const Error& error) {
-  return Fail(error.code, path, ": ", error.message);
-}
-
 Result<PartKeys> ReadKeysOf(const GgufFile& file) {
   PartKeys keys;
   KVD_TRY(keys.count, file.GetU32(kCountKey));
@@ -67,7 +63,7 @@ Result<PartKeys> ReadKeysOf(const GgufFile& file) {
 
 Result<PartKeys> ReadKeys(const GgufFile& file, const std::string& path) {
   auto keys = ReadKeysOf(file);
-  if (!keys) return WithPath(path, keys.error());
+  if (!keys) return FailWithin(path, keys.error());
   return keys;
 }
 
@@ -207,7 +203,7 @@ Result<GgufFile> OpenModelFile(const std::string& path) {
     KVD_CHECK_OK(OpenOthers(name, keys, parts));
   }
   auto model = GgufFile::Join(std::move(parts));
-  if (!model) return WithPath(path, model.error());
+  if (!model) return FailWithin(path, model.error());
   if (model->tensors().size() != keys.tensors) {
     return Fail(Code::kCorrupt, path, ": ", kTensorsKey, " is ", keys.tensors, ", the ", keys.count,
                 (keys.count == 1 ? " part has " : " parts have "), model->tensors().size());

@@ -13,7 +13,6 @@
 namespace kvd {
 namespace {
 
-constexpr std::uint32_t kDefaultAlignment = 32;
 constexpr std::size_t kBufferBytes = 1u << 20;
 
 template <class T>
@@ -130,7 +129,7 @@ class CountingSink : public GgufSink {
 }  // namespace
 
 GgufWriter::GgufWriter(std::uint32_t alignment) : alignment_(alignment) {
-  if (alignment != kDefaultAlignment) AddU32("general.alignment", alignment);
+  if (alignment != kGgufAlignment) AddU32("general.alignment", alignment);
 }
 
 void GgufWriter::AppendRaw(const void* data, std::size_t bytes) {

@@ -36,7 +36,7 @@ class GgufWriter {
 
   // `alignment`: a power of two, at least 8. The alignment is written as general.alignment unless
   // it is the default 32.
-  explicit GgufWriter(std::uint32_t alignment = 32);
+  explicit GgufWriter(std::uint32_t alignment = kGgufAlignment);
 
   void AddU16(std::string_view key, std::uint16_t value);
   void AddU32(std::string_view key, std::uint32_t value);

@@ -6,14 +6,11 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <numeric>
 #include <utility>
 
 namespace kvd {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Keeps the candidates of the smallest keys (0 or more) that together hold `share` of the
 // probability. One pass adds the weights of the candidates for each bucket of keys and so finds the

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "engine/forward/compute/portable_exp.h"
 
 namespace kvd {
+
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Candidate {
   float logit;

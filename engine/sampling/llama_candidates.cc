@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 namespace kvd {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 bool IsFirst(const LlamaCandidate& a, const LlamaCandidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);

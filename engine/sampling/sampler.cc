@@ -35,8 +35,6 @@
 namespace kvd {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 bool IsForbidding(float bias) { return bias == -kInfinity; }
 
 // Returns whether a sampler of the chain changes which token is drawn; false for adaptive-p, which

@@ -158,7 +158,7 @@ Result<std::vector<TokenShare>> Sampler::NextSharesAsLlama(std::span<const float
   if (!IsDiscrete(options_.sampling)) scratch.llama.SetShares(false);
   std::vector<TokenShare> shares;
   for (const LlamaCandidate& candidate : scratch.llama.list()) {
-    if (candidate.logit > -std::numeric_limits<float>::infinity())
+    if (candidate.logit > -kInfinity)
       shares.push_back({.token = candidate.token, .share = candidate.share});
   }
   return shares;

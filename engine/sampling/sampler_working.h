@@ -49,9 +49,7 @@ struct Sampler::Working {
     return RequireCandidates();
   }
   Status RequireCandidates() {
-    if (llama != nullptr ? llama->MaxLogit() > -std::numeric_limits<float>::infinity()
-                         : !candidates().empty())
-      return {};
+    if (llama != nullptr ? llama->MaxLogit() > -kInfinity : !candidates().empty()) return {};
     if (allowed != nullptr)
       return Fail(Code::kNotFound, "logits: no token of the allowed set has a finite logit");
     return Fail(Code::kNumerical, "logits: no allowed token has a finite logit");
@@ -74,7 +72,7 @@ struct Sampler::Working {
       const std::span<float> own = OwnRow();
       for (const TokenId token : numbers.touched()) {
         float& logit = own[static_cast<std::size_t>(token)];
-        if (logit != -std::numeric_limits<float>::infinity()) logit = change(logit, numbers[token]);
+        if (logit != -kInfinity) logit = change(logit, numbers[token]);
       }
     }
     numbers.Clear();

@@ -11,8 +11,8 @@ namespace {
 
 // The tokenizer of the words counts the work of a word from zero, so that short words never add up
 // to a step; the characters are therefore counted here with the work for them.
-constexpr std::size_t kCharacterUnits = 64;
-constexpr std::size_t kWordUnits = 512;
+constexpr std::size_t kUnitsPerCharacter = 64;
+constexpr std::size_t kUnitsPerWord = 512;
 
 }  // namespace
 
@@ -22,13 +22,13 @@ Status BlankSeparated::Append(std::string_view text, bool at_start, std::vector<
   std::string word;
   auto end_word = [&]() -> Status {
     if (word.empty()) return {};
-    KVD_CHECK_OK(meter.Spend(kWordUnits));
+    KVD_CHECK_OK(meter.Spend(kUnitsPerWord));
     KVD_CHECK_OK(words_->Append(word, at_start, tokens, work));
     word.clear();
     return {};
   };
   while (!text.empty()) {
-    KVD_CHECK_OK(meter.Spend(kCharacterUnits));
+    KVD_CHECK_OK(meter.Spend(kUnitsPerCharacter));
     const std::size_t bytes = WellFormedBytes(text.substr(0, 4));
     const std::string_view character = text.substr(0, bytes == 0 ? 1 : bytes);
     text.remove_prefix(character.size());

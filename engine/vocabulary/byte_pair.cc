@@ -6,13 +6,10 @@
 #include "engine/vocabulary/well_formed_text.h"
 #include "engine/vocabulary/word_memo.h"
 #include "engine/vocabulary/word_merger.h"
+#include "engine/vocabulary/work_units.h"
 
 namespace kvd {
-namespace {
-
-constexpr std::size_t kWordUnits = 16;
-
-}  // namespace
+namespace {}  // namespace
 
 // Words: the scratch memory of one call, which appends the tokens of one word after another.
 class BytePair::Words {

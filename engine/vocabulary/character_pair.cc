@@ -8,12 +8,10 @@
 #include "engine/vocabulary/well_formed_text.h"
 #include "engine/vocabulary/word_memo.h"
 #include "engine/vocabulary/word_merger.h"
+#include "engine/vocabulary/work_units.h"
 
 namespace kvd {
 namespace {
-
-constexpr std::size_t kWordUnits = 16;
-constexpr std::size_t kCharacterUnits = 8;
 
 Status AppendMerged(std::string_view word, const MergeRules& rules, WordMerger& merger,
                     WorkMeter& meter, std::vector<TokenId>& tokens) {

@@ -3,11 +3,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "engine/vocabulary/work_units.h"
+
 namespace kvd {
 namespace {
-
-constexpr std::size_t kMatchUnits = 16;
-constexpr std::size_t kNodeUnits = 4;
 
 // The value of a hexadecimal digit; -1 for any other character.
 int ValueOfHexDigit(char digit) {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr double kCostsPerScore = 1e4;
-constexpr std::size_t kCharacterUnits = 16;
+constexpr std::size_t kScoringUnits = 16;  // per character
 constexpr std::size_t kStateUnits = 4;
 
 // Returns the characters of `text` in reverse order; empty if the text is not well formed.
@@ -156,7 +156,7 @@ Status ReverseUnigram::Search(std::string_view text, std::vector<Step>& best,
   while (at > 0) {
     const std::string_view character = LastCharacter(text.substr(0, at));
     at -= character.size();
-    KVD_CHECK_OK(meter.Spend(kCharacterUnits));
+    KVD_CHECK_OK(meter.Spend(kScoringUnits));
     const bool is_well_formed = WellFormedBytes(character) > 0;
     state = is_well_formed ? Advance(state, character) : TokenTrie::kRoot;
     Step& step = best[at];

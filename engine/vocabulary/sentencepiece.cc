@@ -16,6 +16,7 @@
 #include "engine/vocabulary/escaped_spaces.h"
 #include "engine/vocabulary/merge_chain.h"
 #include "engine/vocabulary/word_memo.h"
+#include "engine/vocabulary/work_units.h"
 
 namespace kvd {
 namespace {
@@ -47,7 +48,6 @@ class Merger {
   }
 
  private:
-  static constexpr std::size_t kCharacterUnits = 8;
   static constexpr std::size_t kCandidateUnits = 32;
 
   Status AppendCharacters() {
@@ -113,8 +113,6 @@ class Merger {
   MergeChain chain_;
   std::priority_queue<Candidate> candidates_;
 };
-
-constexpr std::size_t kWordUnits = 16;
 
 }  // namespace
 

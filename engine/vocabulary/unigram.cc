@@ -10,14 +10,12 @@
 
 #include "base/utf8.h"
 #include "engine/vocabulary/escaped_spaces.h"
+#include "engine/vocabulary/work_units.h"
 
 namespace kvd {
 namespace {
 
-constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 constexpr float kUnknownPenalty = 10.0f;
-constexpr std::size_t kCharacterUnits = 8;
-constexpr std::size_t kNodeUnits = 4;  // work units per visited node of the trie
 
 // The best sequence of tokens that ends at a position in the text: its last token, the position
 // where that token begins, and the sum of scores.
@@ -96,7 +94,7 @@ Result<std::string> Unigram::Normalize(std::string_view text, WorkMeter& meter) 
     if (rule.bytes == 0) {
       std::size_t bytes = WellFormedBytes(text);
       rule.bytes = std::max<std::size_t>(bytes, 1);
-      rule.replacement = bytes == 0 ? kReplacement : text.substr(0, bytes);
+      rule.replacement = bytes == 0 ? kReplacementCharacter : text.substr(0, bytes);
     }
     text.remove_prefix(rule.bytes);
     KVD_CHECK_OK(meter.Spend(kCharacterUnits + rule.replacement.size()));

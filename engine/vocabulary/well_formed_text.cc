@@ -5,11 +5,7 @@
 #include "base/utf8.h"
 
 namespace kvd {
-namespace {
-
-constexpr std::string_view kReplacement = "\xef\xbf\xbd";
-
-}  // namespace
+namespace {}  // namespace
 
 WellFormedText::WellFormedText(std::string_view text) : view_(text) {
   std::size_t offset = 0;
@@ -22,7 +18,7 @@ WellFormedText::WellFormedText(std::string_view text) : view_(text) {
     }
     storage_.append(text.substr(copied, offset - copied));
     replacements_.push_back(storage_.size());
-    storage_.append(kReplacement);
+    storage_.append(kReplacementCharacter);
     copied = ++offset;
   }
   if (replacements_.empty()) return;
@@ -33,7 +29,7 @@ WellFormedText::WellFormedText(std::string_view text) : view_(text) {
 std::size_t WellFormedText::OriginalOffset(std::size_t offset) const {
   auto before = std::lower_bound(replacements_.begin(), replacements_.end(), offset);
   auto replaced = static_cast<std::size_t>(before - replacements_.begin());
-  return offset - replaced * (kReplacement.size() - 1);
+  return offset - replaced * (kReplacementCharacter.size() - 1);
 }
 
 }  // namespace kvd

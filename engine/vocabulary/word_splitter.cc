@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "engine/vocabulary/work_units.h"
 
 namespace kvd {
 namespace {
@@ -52,7 +53,6 @@ constexpr std::string_view kNotSpace = R"(\S)";
 
 constexpr std::uint32_t kMatchLimitBase = 1'000'000;
 constexpr std::uint32_t kMatchLimitPerByte = 64;
-constexpr std::size_t kMatchUnits = 16;  // work units per match in addition to its bytes
 
 std::string Pcre2Message(int error) {
   std::array<PCRE2_UCHAR, 160> text{};

@@ -12,9 +12,8 @@
 namespace kvd {
 namespace {
 
-constexpr std::uint32_t kReplacement = 0xfffd;
-constexpr std::size_t kCharacterUnits = 16;
-constexpr std::size_t kMatchUnits = 64;
+constexpr std::size_t kCleaningUnits = 16;  // per character
+constexpr std::size_t kLookupUnits = 64;
 
 // ASCII characters other than letters, digits, white space and control characters.
 bool IsAsciiSymbol(std::uint32_t c) {
@@ -52,9 +51,9 @@ Status WordPiece::Append(std::string_view text, bool /*at_start*/, std::vector<T
     return {};
   };
   while (!text.empty()) {
-    KVD_CHECK_OK(meter.Spend(kCharacterUnits));
+    KVD_CHECK_OK(meter.Spend(kCleaningUnits));
     std::size_t bytes = WellFormedBytes(text);
-    std::uint32_t c = bytes == 0 ? kReplacement : CodePointOf(text.substr(0, bytes));
+    std::uint32_t c = bytes == 0 ? kReplacementCodePoint : CodePointOf(text.substr(0, bytes));
     text.remove_prefix(bytes == 0 ? 1 : bytes);
     if (options_.strip_accents) c = DecompositionBase(c);
     if (IsUnicodeWhiteSpace(c)) {
@@ -62,7 +61,7 @@ Status WordPiece::Append(std::string_view text, bool /*at_start*/, std::vector<T
       continue;
     }
     CharacterClass name = ClassOf(c);
-    if (c == kReplacement || name == CharacterClass::kControl) continue;
+    if (c == kReplacementCodePoint || name == CharacterClass::kControl) continue;
     if (options_.strip_accents && name == CharacterClass::kMark) continue;
     bool alone = name == CharacterClass::kPunctuation || IsAsciiSymbol(c) || IsChinese(c);
     if (alone) KVD_CHECK_OK(end_word());
@@ -77,7 +76,7 @@ Status WordPiece::AppendWord(std::string_view word, std::vector<TokenId>& tokens
   std::size_t before = tokens.size();
   while (!word.empty()) {
     TokenTrie::Match match = trie_.LongestPrefix(word);
-    KVD_CHECK_OK(meter.Spend(kMatchUnits + match.visited));
+    KVD_CHECK_OK(meter.Spend(kLookupUnits + match.visited));
     if (match.bytes == 0) {
       tokens.resize(before);
       if (unk_ != kNoToken) tokens.push_back(unk_);

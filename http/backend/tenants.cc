@@ -213,7 +213,7 @@ Result<TenantTable> TenantTable::Read(const std::string& path) {
     return Fail(Code::kNoSpace, path, ": has more than ", kFileBytesMax, " bytes");
   }
   Result<TenantTable> table = Parse(text);
-  if (!table) return Fail(table.error().code, path, ": ", table.error().message);
+  if (!table) return FailWithin(path, table.error());
   return table;
 }
 

@@ -161,7 +161,7 @@ Result<SharedRegex> ShapeReader::Pattern(const std::string& pointer, std::string
   SharedRegex& known = patterns_[std::string(text)];
   if (known != nullptr) return known;
   Result<RegexNode> parsed = ParsePattern(text);
-  if (!parsed) return Fail(parsed.error().code, pointer, ": ", parsed.error().message);
+  if (!parsed) return FailWithin(pointer, parsed.error());
   known = std::make_shared<const RegexNode>(*std::move(parsed));
   return known;
 }

@@ -255,7 +255,7 @@ Status GrammarWriter::Write(const std::vector<ToolRules>& tools, bool parallel,
 Status GrammarWriter::WriteAnswer(const Value& schema, std::string_view schema_path,
                                   const std::vector<ToolRules>& tools, bool parallel) {
   auto content = rules_.AddSchema("content", schema);
-  if (!content) return Fail(content.error().code, schema_path, ": ", content.error().message);
+  if (!content) return FailWithin(schema_path, content.error());
   std::string calls;
   if (!tools.empty()) {
     KVD_TRY(calls, AddCalls(tools, parallel));

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "text/chat/chat_formatter.h"
 
 namespace kvd::demo {
@@ -17,12 +18,6 @@ std::uint64_t Since(std::chrono::steady_clock::time_point start) {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
           .count());
-}
-
-void CopyText(const std::string& text, char (&into)[256]) {
-  const std::size_t bytes = std::min(text.size(), sizeof into - 1);
-  std::memcpy(into, text.data(), bytes);
-  into[bytes] = '\0';
 }
 
 // Returns the tokens of one message, formatted with the model's chat template.
