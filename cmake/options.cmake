@@ -120,11 +120,12 @@ function(kvd_test_library name)
   target_compile_options(${name} PRIVATE -O0 ${KVD_NO_FORTIFY})
 endfunction()
 
-# kvd_test(NAME SOURCES... LIBS... [ALONE SOURCES...] [TIMEOUT seconds]): a GoogleTest binary that
-# runs in the repository's root, where it finds the shared test data. The default timeout is 600
-# seconds. The files of a program are compiled by kvd_compile_together.
+# kvd_test(NAME SOURCES... LIBS... [ALONE SOURCES...] [TIMEOUT seconds] [OPTIMISED]): a GoogleTest
+# binary that runs in the repository's root, where it finds the shared test data. The default timeout
+# is 600 seconds. The files of a program are compiled by kvd_compile_together. OPTIMISED: for a
+# program that spends most of its time in its own code.
 function(kvd_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMISED" "TIMEOUT" "SOURCES;LIBS;ALONE" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   list(LENGTH ARG_SOURCES source_count)
   if(source_count GREATER 1)
@@ -134,9 +135,13 @@ function(kvd_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   # Without optimisation: optimising GoogleTest's macros takes twice as long as compiling them, and
   # the tested code is in the libraries.
-  target_compile_options(${name} PRIVATE -O0 ${KVD_NO_FORTIFY})
+  if(ARG_OPTIMISED)
+    target_compile_options(${name} PRIVATE -O1)
+  else()
+    target_compile_options(${name} PRIVATE -O0 ${KVD_NO_FORTIFY})
+    kvd_precompile(${name} tests ${KVD_PRECOMPILED_FOR_TESTS})
+  endif()
   target_link_options(${name} PRIVATE ${KVD_FAST_LINK})
-  kvd_precompile(${name} tests ${KVD_PRECOMPILED_FOR_TESTS})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)
   endif()

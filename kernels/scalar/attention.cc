@@ -5,6 +5,7 @@
 #include "kernels/attention_form.h"
 #include "kernels/scalar/dot.h"
 #include "kernels/scalar/functions.h"
+#include "kernels/scalar/fused.h"
 
 namespace kvd::kernels::scalar {
 namespace {
@@ -31,9 +32,9 @@ void KeyPanel(DataType k_type, const void* k, std::size_t cell_count, std::size_
   }
 }
 
-void Scores(const float* panel, std::size_t cell_count, std::size_t dim, const float* q,
-            std::size_t q_stride, std::size_t row_count, float scale, float* scores,
-            std::size_t score_stride) {
+KVD_FUSED void Scores(const float* panel, std::size_t cell_count, std::size_t dim, const float* q,
+                      std::size_t q_stride, std::size_t row_count, float scale, float* scores,
+                      std::size_t score_stride) {
   for (std::size_t r = 0; r < row_count; ++r) {
     float totals[kRunCells] = {};
     for (std::size_t first = 0; first < dim; first += kScoreChunk) {
@@ -49,8 +50,8 @@ void Scores(const float* panel, std::size_t cell_count, std::size_t dim, const f
   }
 }
 
-void SoftmaxRows(float* scores, std::size_t score_stride, std::size_t row_count,
-                 std::size_t cell_count, SoftmaxState* states, float* rescales) {
+KVD_FUSED void SoftmaxRows(float* scores, std::size_t score_stride, std::size_t row_count,
+                           std::size_t cell_count, SoftmaxState* states, float* rescales) {
   for (std::size_t r = 0; r < row_count; ++r, scores += score_stride) {
     SoftmaxState& state = states[r];
     float max = state.max;
@@ -67,9 +68,10 @@ void SoftmaxRows(float* scores, std::size_t score_stride, std::size_t row_count,
   }
 }
 
-void AddValues(DataType v_type, const void* v, std::size_t v_stride, std::size_t cell_count,
-               std::size_t dim, const float* p, std::size_t p_stride, const float* rescales,
-               std::size_t row_count, float* values, std::size_t value_stride) {
+KVD_FUSED void AddValues(DataType v_type, const void* v, std::size_t v_stride,
+                         std::size_t cell_count, std::size_t dim, const float* p,
+                         std::size_t p_stride, const float* rescales, std::size_t row_count,
+                         float* values, std::size_t value_stride) {
   float decoded[kChunkElements];
   for (std::size_t r = 0; r < row_count && rescales != nullptr; ++r) {
     for (std::size_t d = 0; d < dim; ++d) values[r * value_stride + d] *= rescales[r];

@@ -6,6 +6,7 @@
 #include "kernels/matmul_panel.h"
 #include "kernels/scalar/dot.h"
 #include "kernels/scalar/functions.h"
+#include "kernels/scalar/fused.h"
 #include "kernels/scalar/quantized.h"
 
 namespace kvd::kernels::scalar {
@@ -14,8 +15,8 @@ namespace {
 constexpr std::size_t kChunkElements = 256;  // a multiple of every block and of the 16 partial sums
 constexpr std::size_t kRowsAtOnce = 8;
 
-void OneOutput(const MatmulArgs& args, const std::byte* weights, std::size_t out,
-               std::size_t first_row, std::size_t row_count) {
+KVD_FUSED void OneOutput(const MatmulArgs& args, const std::byte* weights, std::size_t out,
+                         std::size_t first_row, std::size_t row_count) {
   PartialSums sums[kRowsAtOnce];
   float decoded[kChunkElements];
   for (std::size_t j = 0; j < args.in_features; j += kChunkElements) {
@@ -29,7 +30,7 @@ void OneOutput(const MatmulArgs& args, const std::byte* weights, std::size_t out
 }
 
 // OuterDot of one row of x and one weight row.
-float OuterDot(const MatmulArgs& args, const std::byte* weights, const float* x) {
+KVD_FUSED float OuterDot(const MatmulArgs& args, const std::byte* weights, const float* x) {
   float decoded[kOuterElements];
   float total = 0.0f;
   for (std::size_t first = 0; first < args.in_features; first += kOuterElements) {

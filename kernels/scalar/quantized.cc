@@ -10,6 +10,7 @@
 #include "kernels/quant_grids.h"
 #include "kernels/scalar/blocks.h"
 #include "kernels/scalar/functions.h"
+#include "kernels/scalar/fused.h"
 
 namespace kvd::kernels::scalar {
 namespace {
@@ -167,7 +168,7 @@ void QuantizeRows(const float* x, std::size_t x_stride, std::size_t row_count, s
   }
 }
 
-float QuantDot(DataType type, const void* weights, const QuantizedRow& x, std::size_t n) {
+KVD_FUSED float QuantDot(DataType type, const void* weights, const QuantizedRow& x, std::size_t n) {
   float s[4] = {};
   for (std::size_t b = 0; b < n / kQuantizedBlock; ++b) {
     const BlockProduct product = Product(type, weights, b, x.q + b * kQuantizedBlock);

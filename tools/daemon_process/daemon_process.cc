@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kStopSecondsMax = 30;
 constexpr auto kPollInterval = std::chrono::milliseconds(1);
+constexpr auto kConnectTimeout = std::chrono::milliseconds(500);
 
 // Exec runs in the child process between fork and exec, so it makes only async-signal-safe calls.
 [[noreturn]] void Exec(const char* path, char* const* arguments, int log) {
@@ -106,8 +107,11 @@ Status DaemonProcess::WaitUntilReady(int seconds_max) {
       pid_ = -1;
       return Fail(Code::kDisconnected, "kvd ended while it started:\n", log_text());
     }
-    if (::access(socket_path_.c_str(), F_OK) == 0 && Client::Connect({.socket_path = socket_path_}))
+    // The attempt is short, because a daemon that has ended is noticed only between attempts.
+    if (::access(socket_path_.c_str(), F_OK) == 0 &&
+        Client::Connect({.socket_path = socket_path_, .connect_timeout = kConnectTimeout})) {
       return {};
+    }
     std::this_thread::sleep_for(kPollInterval);
   }
   return Fail(Code::kTimeout, "kvd accepts no connections after ", seconds_max, " s:\n",
