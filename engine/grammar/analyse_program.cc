@@ -168,14 +168,16 @@ Status FindByteClasses(GrammarProgram& program, WorkMeter& meter) {
   for (const ByteSet& set : sets) {
     if (count == 256) break;
     KVD_CHECK_OK(meter.Spend(256));
-    std::map<std::pair<std::uint8_t, bool>, std::uint8_t> numbers;
+    std::array<std::int16_t, 512> numbers;  // of the new classes, [old class, is in set]; -1: none
+    numbers.fill(-1);
+    std::int16_t next = 0;
     for (unsigned byte = 0; byte < 256; ++byte) {
-      const bool is_in = (set[byte / 64] >> (byte % 64) & 1) != 0;
-      const auto number = static_cast<std::uint8_t>(numbers.size());
-      std::uint8_t& of_byte = program.byte_class[byte];
-      of_byte = numbers.try_emplace({of_byte, is_in}, number).first->second;
+      const unsigned is_in = set[byte / 64] >> (byte % 64) & 1;
+      std::int16_t& number = numbers[2 * program.byte_class[byte] + is_in];
+      if (number < 0) number = next++;
+      program.byte_class[byte] = static_cast<std::uint8_t>(number);
     }
-    count = static_cast<std::uint32_t>(numbers.size());
+    count = static_cast<std::uint32_t>(next);
   }
   program.class_count = count;
   return {};
