@@ -304,9 +304,9 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
     SetAdaptation(info.sampler, own_first + predicted, predicted, &state);
   }
   if (resumption && resumption->is_last_drawn && NeedsLastRow(generate)) {
-    // The recorded adaptation is that before the last token. Where the token's row cannot be
-    // computed on a fork, because of a recurrent state, the last committed token is computed again.
-    // Without the row, the sampler does not adapt to the token.
+    // The recorded adaptation is that before the last token. To adapt to this token, the sampler
+    // needs the row of logits from which the token was drawn. If the row cannot be computed on a
+    // fork, because of a recurrent state, the last committed token is computed again.
     if (!PrepareContinue(call, info, &state)) {
       state.last_logits.clear();
       state.scratch.Drop();

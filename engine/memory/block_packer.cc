@@ -203,7 +203,8 @@ Status BlockPacker::VisitLists(std::uint32_t group, const Visit& visit) {
   return {};
 }
 
-// Assigns a place to each live cell of the sources, in the order in which sequences see the cells.
+// Assigns a place to each cell of the source blocks that a sequence still refers to, in the order
+// in which sequences see the cells.
 void BlockPacker::PlaceCells(Moves* moves) {
   const auto place = [&](std::uint32_t block, std::uint32_t cell) {
     store_.mutex.AssertHeld();

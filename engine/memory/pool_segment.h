@@ -40,8 +40,9 @@ class PoolSegment {
   // kPermission (not a regular file of the daemon's own), kCorrupt (another size), kIo.
   static Result<PoolSegment> Open(UniqueFd descriptor, std::uint64_t pool_bytes,
                                   std::uint64_t slab_bytes = kSlabBytes);
-  // Reserves every slab that has a use, keeping its content, and returns all other slabs to the
-  // system. REQUIRES: no other thread uses the pool yet. Errors: those of EnsureReserved.
+  // Reserves every slab whose uses (AddUse) are not zero, keeping its content, and returns all
+  // other slabs to the system. REQUIRES: no other thread uses the pool yet. Errors: those of
+  // EnsureReserved.
   Status RecoverReserved();
 
   std::byte* data() const { return mapping_.data(); }

@@ -93,8 +93,8 @@ class AnswerJournal {
   };
   std::optional<LoggedReply> TakeReply() { return std::exchange(reply_, std::nullopt); }
 
-  // An answer whose generation an earlier process had begun and not ended has its slot again, or
-  // has failed. `call` is called when no such answer is left.
+  // Claim: an answer whose generation an earlier process had begun and not ended has its slot
+  // again, or has failed. `call` is called once there is no unclaimed answer.
   void Claim(std::uint32_t answer);
   void ClaimAll();
   bool is_claimed() const { return unclaimed_.empty(); }

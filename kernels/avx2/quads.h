@@ -124,7 +124,7 @@ struct QuadOf5Bits : QuadOf4Bits<Block, kQuadOffset> {
 using QuadQ5_0 = QuadOf5Bits<BlockQ5_0, 16>;
 using QuadQ5_1 = QuadOf5Bits<BlockQ5_1, 0>;
 
-// Sixteen signed bytes of [row][block], each multiplied by the factor of its row.
+// The signed bytes of `of_rows`, [4 rows][4 blocks], each multiplied by its row's factor in `d`.
 KVD_ALWAYS_INLINE V PartsTimes(__m128i of_rows, __m128 d) {
   const __m128i bytes = Fields::Transposed(of_rows);
   const V factors = QuadBytes::Everywhere(d);
@@ -133,7 +133,7 @@ KVD_ALWAYS_INLINE V PartsTimes(__m128i of_rows, __m128 d) {
   return Lanes::Mul({_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)}, factors);
 }
 
-// Sixteen signed bytes of [row][block].
+// The signed bytes of `of_rows`, [4 rows][4 blocks].
 KVD_ALWAYS_INLINE Integers Widened(__m128i of_rows) {
   const __m128i bytes = Fields::Transposed(of_rows);
   return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};

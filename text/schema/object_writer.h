@@ -40,7 +40,8 @@ class ObjectWriter {
                               const std::vector<const RegexNode*>& excluded);
   std::vector<SharedRegex> Patterns() const;
   bool IsOpen() const;
-  // The values of properties whose names match exactly `matched`.
+  // The schemas of a property's value if the property is listed nowhere and its name matches all of
+  // `matched` and no other pattern.
   NodeSet OtherNodes(const std::vector<SharedRegex>& matched) const;
 
   Expression WithoutCounts();
