@@ -178,10 +178,10 @@ std::string DescribeDifference(const ModelFingerprint& a, const ModelFingerprint
 }
 
 std::string ModelFingerprint::ToHex() const {
-  constexpr char kDigits[] = "0123456789abcdef";
+  constexpr char kHexDigits[] = "0123456789abcdef";
   std::string hex;
   for (std::uint64_t word : words) {
-    for (int shift = 60; shift >= 0; shift -= 4) hex += kDigits[(word >> shift) & 15];
+    for (int shift = 60; shift >= 0; shift -= 4) hex += kHexDigits[(word >> shift) & 15];
   }
   return hex;
 }

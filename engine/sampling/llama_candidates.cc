@@ -192,13 +192,13 @@ void LlamaCandidates::KeepSurprise(float mu) {
 // instead of the largest one.
 void LlamaCandidates::PreferNear(float preferred) {
   constexpr float kPeak = 5;
-  constexpr float kSharpness = 10;
+  constexpr float kFalloff = 10;
   constexpr float kInverseWidth = 1.0f / 0.3f;
   for (LlamaCandidate& candidate : list_) {
     candidate.plain_share = candidate.share;
     if (candidate.logit == -kInfinity) continue;
     const float distance = std::fabs((candidate.share - preferred) * kInverseWidth);
-    candidate.logit = kPeak - kSharpness * distance * distance / (1.0f + distance);
+    candidate.logit = kPeak - kFalloff * distance * distance / (1.0f + distance);
   }
   SetShares(false);
 }
