@@ -306,7 +306,8 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
   if (resumption && resumption->is_last_drawn && NeedsLastRow(generate)) {
     // The recorded adaptation is that before the last token. To adapt to this token, the sampler
     // needs the row of logits from which the token was drawn. If the row cannot be computed on a
-    // fork, because of a recurrent state, the last committed token is computed again.
+    // fork, because of a recurrent state, the last committed token is computed again. Where that is
+    // impossible too, the sampler does not adapt to this token.
     if (!PrepareContinue(call, info, &state)) {
       state.last_logits.clear();
       state.scratch.Drop();

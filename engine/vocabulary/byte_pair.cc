@@ -9,8 +9,6 @@
 #include "engine/vocabulary/work_units.h"
 
 namespace kvd {
-namespace {}  // namespace
-
 // Words: the scratch memory of one call, which appends the tokens of one word after another.
 class BytePair::Words {
  public:

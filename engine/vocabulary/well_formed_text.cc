@@ -5,8 +5,6 @@
 #include "base/utf8.h"
 
 namespace kvd {
-namespace {}  // namespace
-
 WellFormedText::WellFormedText(std::string_view text) : view_(text) {
   std::size_t offset = 0;
   std::size_t copied = 0;

@@ -147,14 +147,14 @@ Result<Expression> ObjectWriter::OtherKey(const std::vector<const RegexNode*>& r
       }
       constraint.required.push_back(&texts);
       Result<Expression> key = StringOf(constraint, hint_, writer_.book_, writer_.TextLimits());
-      if (!key) return Fail(key.error().code, one_.pointer, ": ", key.error().message);
+      if (!key) return FailWithin(one_.pointer, key.error());
       keys.push_back(*std::move(key));
       continue;
     } else {
       continue;
     }
     Result<Expression> key = StringOf(constraint, hint_, writer_.book_, writer_.TextLimits());
-    if (!key) return Fail(key.error().code, one_.pointer, ": ", key.error().message);
+    if (!key) return FailWithin(one_.pointer, key.error());
     keys.push_back(*std::move(key));
   }
   return Choice(std::move(keys));

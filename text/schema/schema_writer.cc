@@ -139,7 +139,7 @@ Result<Expression> SchemaWriter::WriteString(const Alternative& one, const std::
   const RuleId* const known = is_format ? book_.Remembered(format) : nullptr;
   if (known != nullptr) return Reference(*known);
   Result<Expression> text = StringOf(constraint, hint, book_, TextLimits());
-  if (!text) return Fail(text.error().code, one.pointer, ": ", text.error().message);
+  if (!text) return FailWithin(one.pointer, text.error());
   if (!is_format) return text;
   const RuleId rule = book_.Declare("format");
   book_.Define(rule, *std::move(text));

@@ -84,7 +84,7 @@ Result<std::string> GrammarWriter::TaggedValue(const Value& schema, const std::s
     return line + rest;
   }
   auto value = rules_.AddSchema(rule, WithDefinitions(schema, tool.parameters));
-  if (!value) return Fail(value.error().code, tool.path, ": ", value.error().message);
+  if (!value) return FailWithin(tool.path, value.error());
   return line + *value + " " + line + Marker(form.value_close);
 }
 

@@ -122,7 +122,7 @@ Result<std::string> GrammarWriter::Until(std::string_view marker) {
 
 Result<std::string> GrammarWriter::JsonArguments(const ToolRules& tool, std::size_t index) {
   auto rule = rules_.AddSchema(Concat("arguments-", index), tool.parameters);
-  if (!rule) return Fail(rule.error().code, tool.path, ": ", rule.error().message);
+  if (!rule) return FailWithin(tool.path, rule.error());
   return rule;
 }
 
