@@ -31,8 +31,8 @@ MODEL_FILE = $(if $(filter hybrid,$(MODEL)),models/notebook-1m-hybrid-q8_0.gguf,
 SANITIZER_TEST_SCALE ?= 0.05
 FUZZ_SECONDS ?= 20
 # The tests that use several threads, including the test of the daemon's threads over a real engine.
-TSAN_CORE_TESTS = base_test shm_test memory_threads_test grammar_test saved_state_test workers_test log_test \
-  server_sessions_test client_test concurrent_daemon_test
+TSAN_CORE_TESTS = base_test shm_test memory_threads_test grammar_test saved_state_test client_test \
+  daemon_threads_test
 # Left out there: saved states of all kinds of models but two, which pass through the same threads.
 TSAN_CORE_FILTER = -Kinds/*/gemma*:Kinds/*/lfm2:Kinds/*/qwen*:Kinds/*/deepseek*:Kinds/*/gpt*:Kinds/*/nemotron*:Kinds/*/kimi*:All/PromptStoreKindsTest.*
 # STRICT=--strict: the run fails if a test is skipped without a permitted reason

@@ -13,7 +13,7 @@
 #include "tests/daemon/support/simulated_loop.h"
 #include "tests/daemon/support/simulated_workers.h"
 
-namespace kvd {
+namespace kvd::server_reconnect_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -184,4 +184,4 @@ TEST_F(ServerReconnectTest, WhatIsReplayedAtAStopEndsBeforeTheServerThatSubmitte
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::server_reconnect_test

@@ -20,7 +20,7 @@
 #include "shm/fd_passing.h"
 #include "tests/daemon/support/fake_engine.h"
 
-namespace kvd {
+namespace kvd::server_sessions_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -435,4 +435,4 @@ TEST_F(ServerSessionsTest, TheTimeAndTheNumberOfOutlivingSessionsAreLimited) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::server_sessions_test

@@ -12,7 +12,7 @@
 
 #include "daemon/state_upload.h"
 
-namespace kvd {
+namespace kvd::shares_test {
 namespace {
 
 constexpr OwnerId kOwn = OwnerOf(0u);
@@ -272,4 +272,4 @@ TEST(StateUploadTest, PiecesComeBackAsOneFileAndCountWhileTheyAreHere) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::shares_test

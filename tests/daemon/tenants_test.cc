@@ -13,7 +13,7 @@
 
 #include "daemon/shares.h"
 
-namespace kvd {
+namespace kvd::tenants_test {
 namespace {
 
 using testing::HasSubstr;
@@ -189,4 +189,4 @@ TEST(TenantSharesTest, NewLimitsHoldForConnectedTenantsAndTakeNothingBack) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::tenants_test

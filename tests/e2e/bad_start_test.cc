@@ -18,7 +18,7 @@
 #include "tests/e2e/support/served_daemon.h"
 #include "tests/support/tiny_model.h"
 
-namespace kvd {
+namespace kvd::bad_start_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -204,4 +204,4 @@ TEST_F(LimitedDaemonTest, ASessionThatGetsNoSegmentsIsRefusedByNameAndTheOthersG
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::bad_start_test

@@ -245,8 +245,7 @@ TEST_F(SeveralUidsTest, AnotherUidIsHeldToItsQuotas) {
   ExpectServesOthers();
 }
 
-#ifndef KVD_OTHER_IS_A_TENANT
-
+// Not for tenants (CMakeLists.txt).
 class SocketGroupTest : public SeveralUidsTest {
  protected:
   SocketGroupTest() : SeveralUidsTest({"--socket-group", "65534"}) {}
@@ -267,8 +266,6 @@ TEST_F(SocketGroupTest, ItsMembersAreLetInAndOthersAreNot) {
   EXPECT_TRUE(test::LogShows(*daemon_, "uid 65533 is not admitted"));
   ExpectServesOthers();
 }
-
-#endif
 
 }  // namespace
 }  // namespace kvd

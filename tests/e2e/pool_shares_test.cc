@@ -111,11 +111,7 @@ TEST_P(RetainedSharesTest, WhatRetainedSequencesBecomeStaysWithinThePoolShare) {
 std::vector<HoldingVerb> TestedVerbs() {
   std::vector<HoldingVerb> tested;
   const std::size_t apart = test::Stride(3);
-#ifdef KVD_OTHER_IS_A_TENANT
-  const std::size_t first = apart - 1;
-#else
-  const std::size_t first = 0;
-#endif
+  const std::size_t first = test::kOtherIsTenant ? apart - 1 : 0;
   for (std::size_t i = first; i < kHoldingVerbs.size(); i += apart)
     tested.push_back(kHoldingVerbs[i]);
   return tested;

@@ -18,7 +18,7 @@
 #include "tests/e2e/support/served_daemon.h"
 #include "tests/e2e/support/temporary_folder.h"
 
-namespace kvd {
+namespace kvd::prompt_cache_test {
 namespace {
 
 using testing::HasSubstr;
@@ -215,4 +215,4 @@ TEST_F(PromptCacheE2eTest, EvictedPromptsComeBackFromDisk) {
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::prompt_cache_test

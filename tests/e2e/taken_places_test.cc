@@ -23,7 +23,7 @@
 #include "tests/e2e/support/served_daemon.h"
 #include "tests/e2e/support/temporary_folder.h"
 
-namespace kvd {
+namespace kvd::taken_places_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -123,4 +123,4 @@ TEST_F(TakenPlacesTest, TheDaemonStartsItsClientsFindItAndItsStateCanBeForgotten
 }
 
 }  // namespace
-}  // namespace kvd
+}  // namespace kvd::taken_places_test

@@ -28,12 +28,12 @@ using reference::VocabularyFile;
 
 namespace fs = std::filesystem;
 
-const std::string kFolder = "tests/data/vocabulary";
+const std::string kVocabularyFolder = "tests/data/vocabulary";
 
 class VocabularyDataTest : public ::testing::TestWithParam<VocabularyFile> {
  protected:
   void SetUp() override {
-    auto texts = reference::ReadTexts(kFolder + "/texts");
+    auto texts = reference::ReadTexts(kVocabularyFolder + "/texts");
     ASSERT_TRUE(texts.has_value()) << texts.error().message;
     auto lines = reference::ReadTokenLines(GetParam().tokens_path);
     ASSERT_TRUE(lines.has_value()) << lines.error().message;
@@ -84,11 +84,11 @@ TEST_P(VocabularyDataTest, ATextComesBackFromItsTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryVocabulary, VocabularyDataTest,
-                         ::testing::ValuesIn(reference::VocabularyFiles(kFolder)),
+                         ::testing::ValuesIn(reference::VocabularyFiles(kVocabularyFolder)),
                          [](const auto& tested) { return test::ParameterName(tested.param.name); });
 
 TEST(VocabularyDataToolTest, KvdGoldenPassesEveryVocabulary) {
-  const test::Outcome outcome = test::RunGolden(kFolder);
+  const test::Outcome outcome = test::RunGolden(kVocabularyFolder);
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_NE(outcome.text.find(" passed, 0 failed"), std::string::npos) << outcome.text;
 }
@@ -100,11 +100,11 @@ class ResultFilesTest : public ::testing::Test {
     folder_ = fs::path(::testing::TempDir()) / ("vocabulary_results_" + std::to_string(::getpid()));
     fs::create_directories(folder_);
     for (const char* suffix : {"", ".inp", ".out"}) {
-      fs::copy_file(kFolder + "/" + kName + suffix, folder_ / (kName + suffix),
+      fs::copy_file(kVocabularyFolder + "/" + kName + suffix, folder_ / (kName + suffix),
                     fs::copy_options::overwrite_existing);
     }
-    const auto texts = reference::ReadTexts(kFolder + "/texts");
-    const auto data = reference::ReadVocabularyFile(kFolder + "/" + kName);
+    const auto texts = reference::ReadTexts(kVocabularyFolder + "/texts");
+    const auto data = reference::ReadVocabularyFile(kVocabularyFolder + "/" + kName);
     ASSERT_TRUE(texts.has_value() && data.has_value());
     const auto vocabulary = Vocabulary::Create(*data);
     ASSERT_TRUE(vocabulary.has_value());

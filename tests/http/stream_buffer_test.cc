@@ -17,7 +17,7 @@
 namespace kvd::http {
 namespace {
 
-using test::RecordingResponder;
+using kvd::test::RecordingResponder;
 
 class StreamBufferTest : public ::testing::Test {
  protected:
@@ -151,7 +151,7 @@ class LoggedStreamTest : public StreamBufferTest {
     return reader.text;
   }
 
-  test::TemporaryFolder folder_;
+  kvd::test::TemporaryFolder folder_;
   UniqueFd directory_;
   std::unique_ptr<StreamBuffer> first_;
 };

@@ -8,9 +8,12 @@
 #include "engine/model/gguf_writer.h"
 #include "engine/vocabulary/read_vocabulary.h"
 #include "tests/reference/train_vocabularies.h"
+#include "tools/golden/golden_case.h"
 
 namespace kvd::reference {
 namespace {
+
+using golden::ReadFile;
 
 const std::string kBundledModel = "notebook-1m-q8_0.gguf";
 
@@ -20,12 +23,6 @@ struct Trained {
 };
 constexpr Trained kTrained[] = {
     {"byte-pair", TrainBytePair}, {"unigram", TrainUnigram}, {"word-piece", TrainWordPiece}};
-
-Result<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return FailErrno(path);
-  return std::string{std::istreambuf_iterator<char>(file), {}};
-}
 
 Status WriteFile(const std::string& path, const std::string& bytes) {
   std::ofstream file(path, std::ios::binary);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Cases for schema_random_test and schema_answers_test: random JSON Schemas, values for them, and an independent
+"""Cases for schema_random_test.cc and schema_answers_test.cc: random JSON Schemas, values for them, and an independent
 validator.
 
   schema_cases.py generate --seed S --count N   prints a line {"schema", "accepted", "rejected"} per schema:

@@ -11,14 +11,6 @@ namespace {
 
 namespace json = boost::json;
 
-Result<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return FailErrno(path);
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) return FailErrno(path);
-  return bytes;
-}
-
 // Number and the functions after it throw Boost.JSON's exceptions for a missing or mistyped field;
 // ReadCase turns these exceptions into errors.
 std::int32_t Number(const json::object& object, const char* key, std::int32_t fallback) {
@@ -63,6 +55,14 @@ Step ReadStep(const json::object& object) {
 }
 
 }  // namespace
+
+Result<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return FailErrno(path);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  if (file.bad()) return FailErrno(path);
+  return bytes;
+}
 
 std::size_t RowWidth(const Case& golden, const Step& step) {
   if (step.row_size != 0) return step.row_size;

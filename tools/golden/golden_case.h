@@ -67,4 +67,7 @@ std::size_t RowWidth(const Case& golden, const Step& step);
 // unknown op or weight type.
 Result<Case> ReadCase(const std::string& folder);
 
+// Returns the bytes of a file, or the system's error with the path.
+Result<std::string> ReadFile(const std::string& path);
+
 }  // namespace kvd::golden

@@ -1,6 +1,4 @@
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 
 #include "text/jinja/template.h"
 #include "text/json.h"
@@ -8,12 +6,6 @@
 
 namespace kvd::golden {
 namespace {
-
-Result<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return FailErrno(path);
-  return std::string{std::istreambuf_iterator<char>(file), {}};
-}
 
 // strftime_now() of the cases: Sunday, 2026-11-22 12:34:56.
 std::tm TimeOfCases() {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string>
@@ -41,12 +40,6 @@ bool IsKnownDifference(const std::string& path, std::size_t text) {
   return std::ranges::any_of(kKnownDifferences, [&](const KnownDifferences& known) {
     return known.file == file && std::ranges::binary_search(known.texts, text);
   });
-}
-
-Result<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return FailErrno(path);
-  return std::string{std::istreambuf_iterator<char>(file), {}};
 }
 
 Result<std::vector<std::string>> ReadTexts(const std::string& path) {

@@ -1,10 +1,12 @@
 // The owner that the tests of permissions and limits use beside the daemon's own uid: another uid,
-// or with KVD_OTHER_IS_A_TENANT a tenant of the daemon's own uid. Another uid needs root.
+// or a tenant of the daemon's own uid if the environment variable KVD_OTHER_IS_A_TENANT is set.
+// Another uid needs root.
 #pragma once
 
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <functional>
 #include <regex>
 #include <string>
@@ -15,15 +17,9 @@
 
 namespace kvd::test {
 
-#ifdef KVD_OTHER_IS_A_TENANT
-inline constexpr bool kOtherIsTenant = true;
-inline const uid_t kOtherUid = ::geteuid();
-inline const uid_t kThirdUid = ::geteuid();
-#else
-inline constexpr bool kOtherIsTenant = false;
-inline constexpr uid_t kOtherUid = 65534;
-inline constexpr uid_t kThirdUid = 65533;
-#endif
+inline const bool kOtherIsTenant = std::getenv("KVD_OTHER_IS_A_TENANT") != nullptr;
+inline const uid_t kOtherUid = kOtherIsTenant ? ::geteuid() : 65534;
+inline const uid_t kThirdUid = kOtherIsTenant ? ::geteuid() : 65533;
 
 inline bool MayBeOther() { return kOtherIsTenant || ::geteuid() == 0; }
 

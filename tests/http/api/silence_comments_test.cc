@@ -16,8 +16,8 @@
 namespace kvd::http {
 namespace {
 
+using kvd::test::RecordingResponder;
 using std::chrono::milliseconds;
-using test::RecordingResponder;
 
 class SilenceCommentsTest : public ::testing::Test {
  protected:

@@ -39,7 +39,7 @@ class SlotDirectoryTest : public ::testing::Test {
         std::distance(std::filesystem::directory_iterator(folder_.path()), {}));
   }
 
-  test::TemporaryFolder folder_;
+  kvd::test::TemporaryFolder folder_;
 };
 
 TEST(IsSlotFileNameTest, NamesArePlain) {
@@ -74,7 +74,7 @@ TEST_F(SlotDirectoryTest, AFileIsWrittenWholeOrNotAtAll) {
 }
 
 TEST_F(SlotDirectoryTest, NoSymbolicLinkIsFollowed) {
-  test::TemporaryFolder elsewhere;
+  kvd::test::TemporaryFolder elsewhere;
   const std::string target = (elsewhere.path() / "target").string();
   std::ofstream(target) << "secret";
   ASSERT_EQ(::symlink(target.c_str(), PathOf("link").c_str()), 0);

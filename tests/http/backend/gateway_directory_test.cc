@@ -26,7 +26,7 @@ class GatewayDirectoryTest : public ::testing::Test {
   void TearDown() override { ::unsetenv("XDG_STATE_HOME"); }
   std::string Path(const std::string& name) const { return folder_.path() / name; }
 
-  test::TemporaryFolder folder_;
+  kvd::test::TemporaryFolder folder_;
 };
 
 TEST_F(GatewayDirectoryTest, IsClosedToOthers) {

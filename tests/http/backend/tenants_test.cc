@@ -137,7 +137,7 @@ TEST(TenantsTest, RefusesTwoTenantsWithOneNameOrKey) {
 }
 
 TEST(TenantsTest, NamesTheFile) {
-  const test::TemporaryFolder folder;
+  const kvd::test::TemporaryFolder folder;
   const std::string path = folder.path() / "tenants";
   EXPECT_TRUE(TenantTable::Read(path).error().message.starts_with(path + ": "));
   std::ofstream(path) << "{";

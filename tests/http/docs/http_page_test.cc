@@ -15,7 +15,7 @@
 #include "tests/http/docs/page_examples.h"
 #include "tests/http/program/gateway_process.h"
 
-namespace kvd::http::test {
+namespace kvd::http::test::http_page_test {
 namespace {
 
 constexpr std::string_view kPageServer = "localhost:8080";
@@ -109,4 +109,4 @@ TEST(HttpPageTest, EveryExampleGetsTheReplyThatThePageShows) {
 }
 
 }  // namespace
-}  // namespace kvd::http::test
+}  // namespace kvd::http::test::http_page_test

@@ -23,7 +23,7 @@
 #include "text/json.h"
 #include "text/value.h"
 
-namespace kvd::http::test {
+namespace kvd::http::test::kill_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -310,4 +310,4 @@ TEST_F(KillTest, DamagedJournalsAreNamedAndCostOnlyTheirStreams) {
 }
 
 }  // namespace
-}  // namespace kvd::http::test
+}  // namespace kvd::http::test::kill_test

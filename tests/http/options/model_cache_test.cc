@@ -48,7 +48,7 @@ class ModelCacheTest : public ::testing::Test {
     return (folder_.path() / root_ / name).string();
   }
 
-  test::TemporaryFolder folder_;
+  kvd::test::TemporaryFolder folder_;
   std::map<std::string, std::string> variables_;
   fs::path root_;
 };

@@ -13,7 +13,7 @@
 #include "http/options/flag.h"
 #include "tests/e2e/support/temporary_folder.h"
 
-namespace kvd::http {
+namespace kvd::http::parse_flags_test {
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -116,7 +116,7 @@ TEST(ParseFlagsTest, EveryRefusedFlagIsRefusedByName) {
 }
 
 TEST(ParseFlagsTest, AcceptsWhatLlamaServersTestsPass) {
-  const test::TemporaryFolder folder;
+  const kvd::test::TemporaryFolder folder;
   const std::string directory = folder.path().string();
   const std::string file = directory + "/file";
   std::ofstream(file) << "text\n";
@@ -362,4 +362,4 @@ TEST(ParseFlagsTest, TheHelpTextNamesEveryFlag) {
 }
 
 }  // namespace
-}  // namespace kvd::http
+}  // namespace kvd::http::parse_flags_test
