@@ -5,8 +5,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -60,11 +58,6 @@ double Nmse(const std::vector<float>& got, const std::vector<float>& expected, s
     square += static_cast<double>(expected[i]) * static_cast<double>(expected[i]);
   }
   return difference / square;
-}
-
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 TEST(GoldenDataTest, EveryScenarioPassesInProcess) { ExpectAllPass(""); }
@@ -124,13 +117,22 @@ TEST(GoldenDataTest, TheStoredScriptsAreThoseThatMakeGoldenWrites) {
   std::set<std::string> folders;
   for (const reference::GoldenModel& model : reference::GoldenModels()) {
     folders.insert(model.folder);
-    EXPECT_EQ(ReadText(kFolder + "/" + model.folder + "/script.json"),
+    EXPECT_EQ(golden::ReadFile(kFolder + "/" + model.folder + "/script.json"),
               reference::ScriptText(reference::CaseWithoutRows(model)))
         << model.folder;
   }
   std::set<std::string> stored;
   for (const auto& entry : fs::directory_iterator(kFolder)) stored.insert(entry.path().filename());
   EXPECT_EQ(stored, folders);
+}
+
+TEST(GoldenDataTest, AFileThatCannotBeReadIsNamed) {
+  const fs::path copy = fs::temp_directory_path() / ("kvd-golden-" + std::to_string(::getpid()));
+  fs::create_directories(copy / "script.json");
+  const auto golden = golden::ReadCase(copy);
+  fs::remove_all(copy);
+  ASSERT_FALSE(golden.has_value());
+  EXPECT_EQ(golden.error().message, (copy / "script.json").string() + ": Is a directory");
 }
 
 TEST(GoldenDataTest, ARowThatIsOffByOneInAThousandIsNoticed) {

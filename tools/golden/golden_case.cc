@@ -1,9 +1,9 @@
 #include "tools/golden/golden_case.h"
 
+#include <array>
 #include <boost/json.hpp>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 
 namespace kvd::golden {
@@ -59,7 +59,12 @@ Step ReadStep(const json::object& object) {
 Result<std::string> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return FailErrno(path);
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::string bytes;
+  std::array<char, 1 << 16> part;
+  do {
+    file.read(part.data(), part.size());
+    bytes.append(part.data(), static_cast<std::size_t>(file.gcount()));
+  } while (file);
   if (file.bad()) return FailErrno(path);
   return bytes;
 }
