@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kRoot = KVD_SOURCE_DIR;
+const fs::path kRoot = fs::current_path();
 
 std::string Read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
