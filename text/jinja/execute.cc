@@ -342,7 +342,8 @@ Status Interpreter::ExecuteMacro(const Macro& macro) {
 
 Status Interpreter::ExecuteCallBlock(const CallBlock& block) {
   KVD_TRY(const Value caller, Make<MacroObject>(block.function, std::nullopt, activation_));
-  KVD_TRY(const Value value, EvaluateCall(*block.call, &caller));
+  KVD_TRY(const Value value, block.call == nullptr ? ScriptOf(caller).Call(*this, Arguments())
+                                                   : EvaluateCall(*block.call, &caller));
   return WriteString(value);
 }
 

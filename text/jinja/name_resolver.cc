@@ -12,13 +12,24 @@ namespace {
 // What holds while the statements of one scope are resolved.
 struct Surroundings {
   VariableScope* scope = nullptr;
-  bool is_top_level = false;    // assignments are visible to blocks
-  bool is_conditional = false;  // an unknown filter is an error only when it is reached
-  bool is_in_loop = false;      // of the same function
+  bool is_top_level = false;     // assignments are visible to blocks
+  bool is_conditional = false;   // an unknown filter is an error only when it is reached
+  bool is_in_loop = false;       // of the same function
+  bool is_loop_outside = false;  // of the function
 
   Surroundings Inside(VariableScope* inner) const {
-    return {
-        .scope = inner, .is_top_level = false, .is_conditional = false, .is_in_loop = is_in_loop};
+    return {.scope = inner,
+            .is_top_level = false,
+            .is_conditional = false,
+            .is_in_loop = is_in_loop,
+            .is_loop_outside = is_loop_outside};
+  }
+  Surroundings InsideFunction(VariableScope* inner) const {
+    return {.scope = inner,
+            .is_top_level = false,
+            .is_conditional = false,
+            .is_in_loop = false,
+            .is_loop_outside = is_in_loop || is_loop_outside};
   }
 };
 
@@ -82,7 +93,10 @@ class NameResolver {
         if (around.is_in_loop) return {};
         return FailAt(statement.place,
                       statement.kind == StatementKind::kBreak ? "break" : "continue",
-                      " outside a loop");
+                      " outside a loop",
+                      around.is_loop_outside
+                          ? ": a loop around a macro, call, block or generation is not its own"
+                          : "");
     }
     return {};
   }
@@ -249,8 +263,7 @@ class NameResolver {
     if (macro->takes_more) macro->more_slot = scope.SlotAt(scope.DeclareParameter("varargs"));
     for (const ExpressionPtr& value : macro->defaults) NoteNames(value.get(), &scope);
     NoteNames(macro->body, &scope);
-    Surroundings inside = around.Inside(&scope);
-    inside.is_in_loop = false;
+    const Surroundings inside = around.InsideFunction(&scope);
     for (Target& parameter : macro->parameters) ResolveTarget(&parameter, scope);
     for (const ExpressionPtr& value : macro->defaults) {
       KVD_CHECK_OK(ResolveExpression(value.get(), inside));
@@ -292,7 +305,7 @@ class NameResolver {
     FunctionScope function = FunctionInside(around.scope->function());
     VariableScope scope(&function, nullptr);
     NoteNames(block.body, &scope);
-    KVD_CHECK_OK(ResolveBody(block.body, {.scope = &scope}));
+    KVD_CHECK_OK(ResolveBody(block.body, around.InsideFunction(&scope)));
     block.scope = scope.TakeLoads();
     block.function.slot_count = SlotCount(function);
     return {};

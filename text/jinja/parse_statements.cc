@@ -296,10 +296,10 @@ Result<StatementPtr> Parser::ParseBlock() {
 }
 
 Result<StatementPtr> Parser::ParseGeneration() {
-  auto scope = std::make_unique<ScopeStatement>(current().place);
+  auto block = std::make_unique<CallBlock>(current().place);
   Advance();
-  KVD_TRY(scope->body, ParseBodyToEnd("endgeneration"));
-  return scope;
+  KVD_TRY(block->function.body, ParseBodyToEnd("endgeneration"));
+  return block;
 }
 
 Result<StatementPtr> Parser::ParseAutoescape() {

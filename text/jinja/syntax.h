@@ -344,7 +344,7 @@ struct With : StatementOf<StatementKind::kWith> {
   Scope scope;
 };
 
-// A function with a body: of a macro, or what a call block passes as `caller`.
+// A function with a body: of a macro, of {% generation %}, or what a call block passes as `caller`.
 struct MacroFunction {
   std::vector<Target> parameters;
   std::vector<ExpressionPtr> defaults;  // of the last parameters
@@ -367,10 +367,12 @@ struct Macro : StatementOf<StatementKind::kMacro> {
   bool is_exported = false;
 };
 
+// {% call %}, or {% generation %}, for which transformers has an extension of Jinja2 that makes a
+// call block of it: a loop around it is outside of its body.
 struct CallBlock : StatementOf<StatementKind::kCallBlock> {
   using StatementOf::StatementOf;
   MacroFunction function;
-  std::unique_ptr<CallExpression> call;
+  std::unique_ptr<CallExpression> call;  // null: {% generation %}, which prints the body
 };
 
 struct FilterBlock : StatementOf<StatementKind::kFilterBlock> {
@@ -391,7 +393,7 @@ struct Block : StatementOf<StatementKind::kBlock> {
   std::vector<std::pair<Value, Slot>> visible;  // variables that a scoped block sees
 };
 
-// {% generation %}, {% autoescape false %}: a body with a scope of its own.
+// {% autoescape false %}: a body with a scope of its own.
 struct ScopeStatement : StatementOf<StatementKind::kScope> {
   using StatementOf::StatementOf;
   Body body;

@@ -37,6 +37,69 @@ TEST(JinjaScopeTest, AConditionAssignsInTheScopeAround) {
             "2");
 }
 
+// In Jinja2 the body of a macro, call, block or generation is a function of Python, in which a loop
+// around the function cannot be ended.
+TEST(JinjaScopeTest, BreakAndContinueNeedALoopOfTheSameMacroCallBlockOrGeneration) {
+  constexpr std::string_view kReason =
+      " outside a loop: a loop around a macro, call, block or generation is not its own";
+  const auto expect_refused = [&](const std::string& before, std::string_view tag,
+                                  const std::string& after) {
+    const std::string begin = "{% for i in [1, 2] %}\n" + before;
+    EXPECT_EQ(Render(begin + "{% " + std::string(tag) + " %}" + after + "{% endfor %}"),
+              "template line 2, column " + std::to_string(before.size() + 4) + ": " +
+                  std::string(tag) + std::string(kReason));
+  };
+  for (const std::string_view tag : {"break", "continue"}) {
+    expect_refused("{% generation %}", tag, "{% endgeneration %}");
+    expect_refused("{% generation %}{% if i == 1 %}", tag, "{% endif %}{% endgeneration %}");
+    expect_refused("{% if false %}{% generation %}", tag, "{% endgeneration %}{% endif %}");
+    expect_refused("{% macro m() %}", tag, "{% endmacro %}");
+    expect_refused("{% call range(1) %}", tag, "{% endcall %}");
+    expect_refused("{% block b %}", tag, "{% endblock %}");
+    expect_refused("{% generation %}{% filter upper %}", tag, "{% endfilter %}{% endgeneration %}");
+  }
+  EXPECT_EQ(Render("{% generation %}{% break %}{% endgeneration %}"),
+            "template line 1, column 20: break outside a loop");
+}
+
+TEST(JinjaScopeTest, ALoopInsideAGenerationIsItsOwn) {
+  EXPECT_EQ(
+      Render("{% for i in [1, 2] %}{% generation %}{% for j in [1, 2, 3] %}"
+             "{% if j == 1 %}{% continue %}{% elif j == 3 %}{% break %}{% endif %}{{ i }}{{ j }} "
+             "{% endfor %}{% endgeneration %}{% endfor %}"),
+      "12 22 ");
+}
+
+TEST(JinjaScopeTest, FilterSetAndWithBlocksArePartOfTheLoopAround) {
+  EXPECT_EQ(Render("{% for i in [1, 2] %}{{ i }}{% filter upper %}a{% continue %}b{% endfilter %}"
+                   "{% endfor %}"),
+            "12");
+  EXPECT_EQ(Render("{% for i in [1, 2] %}{{ i }}{% set a %}{% break %}{% endset %}{% endfor %}"),
+            "1");
+  EXPECT_EQ(Render("{% for i in [1, 2] %}{% with j = i %}{{ j }}{% continue %}{% endwith %}b"
+                   "{% endfor %}"),
+            "12");
+}
+
+TEST(JinjaScopeTest, AGenerationSeesTheVariablesAroundItAndKeepsItsOwn) {
+  EXPECT_EQ(Render("{% set x = 1 %}{% for i in [5] %}{% generation %}{{ x }}{{ i }}{{ loop.index }}"
+                   "{% set x = 2 %}{{ x }}{% endgeneration %}{{ x }}{% endfor %}"),
+            "15121");
+}
+
+TEST(JinjaScopeTest, AGenerationHasNoCallerAndNoArguments) {
+  EXPECT_EQ(Render("{% macro m() %}{% generation %}{{ caller is defined }}{{ varargs }}{{ kwargs }}"
+                   "{% endgeneration %}{% endmacro %}{% call m(1) %}x{% endcall %}"),
+            "False(){}");
+  EXPECT_EQ(Render("{% macro m() %}{% generation %}{{ caller() }}{% endgeneration %}{% endmacro %}"
+                   "{% call m() %}x{% endcall %}"),
+            "template line 1, column 41: No caller defined");
+  EXPECT_EQ(Render("{% generation %}{{ caller is defined }}{{ varargs }}{{ kwargs }}"
+                   "{% endgeneration %}",
+                   R"({"caller": 7})"),
+            "False(){}");
+}
+
 TEST(JinjaScopeTest, AMacroSeesTheVariablesAroundIt) {
   EXPECT_EQ(Render("{% macro m() %}{{ x }}{% endmacro %}{% set x = 1 %}{{ m() }}"
                    "{% set x = 2 %}{{ m() }}"),
