@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/e2e/support/served_daemon.h"
+#include "tests/support/shared_files.h"
 #include "tests/support/test_scale.h"
 #include "text/chat/chat_formatter.h"
 
@@ -163,7 +164,9 @@ TEST_F(ChatTurnsTest, WhereATemplateDropsTheReasoningWhyShowsBothTexts) {
 
 TEST_F(ChatTurnsTest, PublishedTemplatesReuseWhatTheyDoNotRewrite) {
   const fs::path folder = "../shared/templates";
-  if (!fs::is_directory(folder)) GTEST_SKIP() << folder << " is absent";
+  if (const std::string missing = test::MissingShared("templates"); !missing.empty()) {
+    GTEST_SKIP() << missing;
+  }
   std::map<std::string, std::string> programs;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     std::ifstream file(entry.path() / "template.jinja");

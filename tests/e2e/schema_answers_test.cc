@@ -15,6 +15,7 @@
 
 #include "client/client.h"
 #include "tests/e2e/support/served_daemon.h"
+#include "tests/support/other_programs.h"
 #include "tests/support/test_scale.h"
 #include "tests/text/schema/gbnf_checker.h"
 #include "tests/text/schema/python_lines.h"
@@ -85,9 +86,9 @@ class SchemaAnswersTest : public ServedDaemonTest {
 };
 
 TEST_F(SchemaAnswersTest, AnswersAreValidOrTheBeginningOfSuch) {
-  if (!HasJsonSchema())
-    GTEST_SKIP() << kPython << " has no jsonschema (python3-jsonschema, which make bootstrap-web "
-                 << "installs)";
+  if (const std::string missing = MissingPythonModule("jsonschema"); !missing.empty()) {
+    GTEST_SKIP() << missing;
+  }
   const char* const given_seed = std::getenv("KVD_TEST_SEED");
   const std::uint64_t seed = given_seed == nullptr ? 2 : std::strtoull(given_seed, nullptr, 10);
   const auto count = static_cast<std::size_t>(Scaled(kSchemaCount, 64));

@@ -17,6 +17,7 @@
 #include "tests/golden/run_golden.h"
 #include "tests/kernels/trapped_tiles.h"
 #include "tests/support/golden_folders.h"
+#include "tests/support/shared_files.h"
 #include "tests/support/test_scale.h"
 
 namespace kvd {
@@ -114,7 +115,9 @@ std::string Folders(Volume volume, Which which) {
 class GoldenTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (!fs::exists("../shared/golden")) GTEST_SKIP() << "../shared/golden is not here";
+    if (const std::string missing = test::MissingShared("golden"); !missing.empty()) {
+      GTEST_SKIP() << missing;
+    }
     const kernels::KernelChoice choice = kernels::SelectKernels(GetParam());
     if (choice.table == nullptr) GTEST_SKIP() << GetParam() << ": " << choice.problem;
     if (choice.table->name == std::string("amx") && kernels::TilesAreTrapped()) {
@@ -176,7 +179,9 @@ INSTANTIATE_TEST_SUITE_P(EveryTable, GoldenTest,
 // product: bf16, bf16 with f16 cells, weights that are decoded to bf16, and, with --deterministic,
 // integers of whole blocks, of blocks of two halves, and with minimums of halves.
 TEST(TrappedTilesGoldenTest, EveryKindOfProductPasses) {
-  if (!fs::exists("../shared/golden")) GTEST_SKIP() << "../shared/golden is not here";
+  if (const std::string missing = test::MissingShared("golden"); !missing.empty()) {
+    GTEST_SKIP() << missing;
+  }
   const kernels::KernelChoice amx = kernels::SelectOrTrap("amx");
   if (amx.table == nullptr) GTEST_SKIP() << "amx: " << amx.problem;
   if (!kernels::TilesAreTrapped()) GTEST_SKIP() << "GoldenTest runs every folder";
@@ -198,13 +203,17 @@ TEST(TrappedTilesGoldenTest, EveryKindOfProductPasses) {
 }
 
 TEST(GoldenToolTest, EveryVocabularyPasses) {
-  if (!fs::exists("../shared/vocab")) GTEST_SKIP() << "../shared/vocab is not here";
+  if (const std::string missing = test::MissingShared("vocab"); !missing.empty()) {
+    GTEST_SKIP() << missing;
+  }
   const Outcome outcome = RunGolden("../shared/vocab");
   EXPECT_EQ(outcome.status, 0) << outcome.text;
 }
 
 TEST(GoldenToolTest, EveryTemplatePasses) {
-  if (!fs::exists("../shared/templates")) GTEST_SKIP() << "../shared/templates is not here";
+  if (const std::string missing = test::MissingShared("templates"); !missing.empty()) {
+    GTEST_SKIP() << missing;
+  }
   const Outcome outcome = RunGolden("../shared/templates");
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_NE(outcome.text.find(" passed, 0 failed"), std::string::npos) << outcome.text;

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/other_programs.h"
 #include "tests/support/test_scale.h"
 #include "tests/text/schema/gbnf_checker.h"
 #include "tests/text/schema/python_lines.h"
@@ -141,9 +142,9 @@ std::string First(const std::vector<std::string>& cases) {
 }
 
 TEST(SchemaRandomTest, GrammarsAgreeWithAnIndependentValidator) {
-  if (!HasJsonSchema())
-    GTEST_SKIP() << kPython << " has no jsonschema (python3-jsonschema, which make bootstrap-web "
-                 << "installs)";
+  if (const std::string missing = MissingPythonModule("jsonschema"); !missing.empty()) {
+    GTEST_SKIP() << missing;
+  }
   const Outcome outcome = Compare();
   ASSERT_EQ(outcome.problem, "");
   std::string refusals;

@@ -10,6 +10,7 @@
 #include "engine/model/model_fingerprint.h"
 #include "engine/model/model_weights.h"
 #include "tests/support/golden_folders.h"
+#include "tests/support/shared_files.h"
 
 namespace kvd {
 namespace {
@@ -27,7 +28,9 @@ Result<ModelWeights> BindFile(const fs::path& path) {
 }
 
 TEST(GgufSharedFilesTest, EveryGoldenModelOfASupportedArchitectureBindsOrIsRefusedByName) {
-  if (!fs::exists(kShared / "golden")) GTEST_SKIP() << "no ../shared/golden";
+  if (const std::string missing = test::MissingShared("golden"); !missing.empty()) {
+    GTEST_SKIP() << missing;
+  }
   int bound = 0;
   for (const auto& folder : fs::directory_iterator(kShared / "golden")) {
     std::string name = folder.path().filename().string();
@@ -50,7 +53,9 @@ TEST(GgufSharedFilesTest, EveryGoldenModelOfASupportedArchitectureBindsOrIsRefus
 
 // The error names the architecture, or the ggml type of the weights, which is checked first.
 TEST(GgufSharedFilesTest, EveryOtherGoldenModelOpensAndItsArchitectureIsNamed) {
-  if (!fs::exists(kShared / "golden")) GTEST_SKIP() << "no ../shared/golden";
+  if (const std::string missing = test::MissingShared("golden"); !missing.empty()) {
+    GTEST_SKIP() << missing;
+  }
   for (const auto& folder : fs::directory_iterator(kShared / "golden")) {
     if (!folder.is_directory()) continue;
     auto file = GgufFile::Open((folder.path() / "model.gguf").string());
@@ -68,18 +73,25 @@ TEST(GgufSharedFilesTest, EveryOtherGoldenModelOpensAndItsArchitectureIsNamed) {
   }
 }
 
-TEST(GgufSharedFilesTest, TrainedModelsBind) {
-  if (!fs::exists(kShared / "models")) GTEST_SKIP() << "no ../shared/models";
-  for (const fs::path& path :
-       {kShared / "models/stories260K.gguf", fs::path("models/notebook-1m-q8_0.gguf"),
-        fs::path("models/notebook-1m-hybrid-q8_0.gguf")}) {
+TEST(GgufSharedFilesTest, BundledModelsBind) {
+  for (const char* path : {"models/notebook-1m-q8_0.gguf", "models/notebook-1m-hybrid-q8_0.gguf"}) {
     auto weights = BindFile(path);
     EXPECT_TRUE(weights.has_value()) << weights.error().message;
   }
 }
 
+TEST(GgufSharedFilesTest, APublishedModelBinds) {
+  if (const std::string missing = test::MissingShared("models"); !missing.empty()) {
+    GTEST_SKIP() << missing;
+  }
+  auto weights = BindFile(kShared / "models/stories260K.gguf");
+  EXPECT_TRUE(weights.has_value()) << weights.error().message;
+}
+
 TEST(GgufSharedFilesTest, VocabulariesOpenWithoutTensors) {
-  if (!fs::exists(kShared / "vocab")) GTEST_SKIP() << "no ../shared/vocab";
+  if (const std::string missing = test::MissingShared("vocab"); !missing.empty()) {
+    GTEST_SKIP() << missing;
+  }
   int opened = 0;
   for (const auto& entry : fs::directory_iterator(kShared / "vocab")) {
     if (entry.path().extension() != ".gguf") continue;

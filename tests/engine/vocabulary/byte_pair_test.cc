@@ -82,9 +82,8 @@ TEST(BytePairTest, AnyBytesComeBackFromTheirTokens) {
 }
 
 TEST(BytePairTest, AnyBytesComeBackFromTheTokensOfPublishedVocabularies) {
-  std::vector<std::string> names = VocabularyNames();
-  if (names.empty()) GTEST_SKIP() << VocabularyFolder() << ": the folder has no vocabularies";
-  for (const std::string& name : names) {
+  if (const std::string missing = MissingVocabularies(); !missing.empty()) GTEST_SKIP() << missing;
+  for (const std::string& name : VocabularyNames()) {
     auto vocabulary = LoadVocabulary(name);
     ASSERT_NE(vocabulary, nullptr);
     if (vocabulary->kind() != Vocabulary::Kind::kBytePair) continue;

@@ -12,6 +12,7 @@
 #include "engine/model/gguf_file.h"
 #include "engine/vocabulary/byte_alphabet.h"
 #include "engine/vocabulary/read_vocabulary.h"
+#include "tests/support/shared_files.h"
 
 namespace kvd {
 namespace {
@@ -55,6 +56,14 @@ std::vector<std::string> VocabularyNames() {
   }
   std::ranges::sort(names);
   return names;
+}
+
+std::string MissingVocabularies() {
+  if (!VocabularyNames().empty()) return {};
+  if (std::getenv("KVD_VOCAB_DIR") == nullptr) {
+    if (std::string missing = test::MissingShared("vocab"); !missing.empty()) return missing;
+  }
+  return VocabularyFolder() + ": the folder has no vocabularies";
 }
 
 std::unique_ptr<Vocabulary> LoadVocabulary(const std::string& name) {

@@ -19,6 +19,9 @@ std::string VocabularyFolder();
 // is absent.
 std::vector<std::string> VocabularyNames();
 
+// Returns the reason to skip a test of these vocabularies; empty if there are some.
+std::string MissingVocabularies();
+
 // Reads the vocabulary of ggml-vocab-<name>.gguf. Returns null if the file is absent. If the file
 // cannot be read, adds a test failure and returns null.
 std::unique_ptr<Vocabulary> LoadVocabulary(const std::string& name);

@@ -8,9 +8,8 @@ namespace kvd {
 namespace {
 
 TEST(VocabularyCasesTest, EveryTextOfEveryVocabularyHasTheTokensOfTheModelsOwnTokenizer) {
-  std::vector<std::string> names = VocabularyNames();
-  if (names.empty()) GTEST_SKIP() << VocabularyFolder() << ": the folder has no vocabularies";
-  for (const std::string& name : names) {
+  if (const std::string missing = MissingVocabularies(); !missing.empty()) GTEST_SKIP() << missing;
+  for (const std::string& name : VocabularyNames()) {
     std::unique_ptr<Vocabulary> vocabulary = LoadVocabulary(name);
     ASSERT_NE(vocabulary, nullptr) << name;
     std::vector<VocabularyCase> cases = LoadCases(name);
@@ -25,9 +24,8 @@ TEST(VocabularyCasesTest, EveryTextOfEveryVocabularyHasTheTokensOfTheModelsOwnTo
 }
 
 TEST(VocabularyCasesTest, EveryTextComesBackFromItsTokens) {
-  std::vector<std::string> names = VocabularyNames();
-  if (names.empty()) GTEST_SKIP() << VocabularyFolder() << ": the folder has no vocabularies";
-  for (const std::string& name : names) {
+  if (const std::string missing = MissingVocabularies(); !missing.empty()) GTEST_SKIP() << missing;
+  for (const std::string& name : VocabularyNames()) {
     std::unique_ptr<Vocabulary> vocabulary = LoadVocabulary(name);
     ASSERT_NE(vocabulary, nullptr) << name;
     for (const VocabularyCase& one : LoadCases(name)) {

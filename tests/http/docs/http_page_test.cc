@@ -14,6 +14,7 @@
 #include "tests/e2e/support/temporary_folder.h"
 #include "tests/http/docs/page_examples.h"
 #include "tests/http/program/gateway_process.h"
+#include "tests/support/other_programs.h"
 
 namespace kvd::http::test::http_page_test {
 namespace {
@@ -75,8 +76,8 @@ TEST(PageExamplesTest, ReadsCommandsWithTheirServersAndReplies) {
 }
 
 TEST(HttpPageTest, EveryExampleGetsTheReplyThatThePageShows) {
-  if (std::system("curl --version > /dev/null 2>&1") != 0) {
-    GTEST_SKIP() << "curl is not installed (tools/bootstrap --web)";
+  if (const std::string missing = kvd::test::MissingProgram("curl"); !missing.empty()) {
+    GTEST_SKIP() << missing;
   }
   std::ifstream file("docs/http.md", std::ios::binary);
   const std::string page(std::istreambuf_iterator<char>(file), {});

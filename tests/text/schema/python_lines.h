@@ -10,13 +10,6 @@
 
 namespace kvd::test {
 
-// Debian's interpreter, whose package python3-jsonschema is the reference of the tests of schemas.
-inline constexpr const char* kPython = "/usr/bin/python3";
-
-inline bool HasJsonSchema() {
-  return std::system((std::string(kPython) + " -c 'import jsonschema' 2>/dev/null").c_str()) == 0;
-}
-
 // Calls `take` for each line of the command's output. Returns whether the command succeeded.
 template <class Take>
 bool ForEachLine(const std::string& command, const Take& take) {

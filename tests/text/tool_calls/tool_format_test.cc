@@ -1,6 +1,7 @@
 // Names of formats, their detection in published templates, the tags of reasoning, and the types
 // of parameters.
 #include "text/tool_calls/tool_format.h"
+#include "tests/support/shared_files.h"
 
 #include <gtest/gtest.h>
 
@@ -78,7 +79,9 @@ TEST(ToolFormatTest, PublishedTemplatesAreRecognised) {
       {"upstage-Solar-Open-100B", "solar"},
   };
   const std::filesystem::path folder = "../shared/templates";
-  if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << folder << " is absent";
+  if (const std::string missing = test::MissingShared("templates"); !missing.empty()) {
+    GTEST_SKIP() << missing;
+  }
   for (const auto& [name, format] : expected) {
     std::ifstream file(folder / name / "template.jinja");
     const std::string text{std::istreambuf_iterator<char>(file), {}};

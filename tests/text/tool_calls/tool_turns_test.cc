@@ -18,6 +18,7 @@
 #include "engine/model/gguf_file.h"
 #include "engine/vocabulary/read_vocabulary.h"
 #include "engine/vocabulary/vocabulary.h"
+#include "tests/support/shared_files.h"
 #include "tests/text/tool_calls/answer_cases.h"
 #include "tests/text/tool_calls/call_texts.h"
 #include "text/chat/chat_formatter.h"
@@ -342,7 +343,9 @@ std::string_view ExpectedDifference(std::string_view name, std::string_view answ
 
 TEST(ToolTurnsTest, PublishedTemplatesRenderTheAnswerThatWasParsed) {
   const fs::path folder = "../shared/templates";
-  if (!fs::is_directory(folder)) GTEST_SKIP() << folder << " is absent";
+  if (const std::string missing = test::MissingShared("templates"); !missing.empty()) {
+    GTEST_SKIP() << missing;
+  }
   std::map<std::string, std::string> programs;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     std::ifstream file(entry.path() / "template.jinja");
