@@ -1,4 +1,4 @@
-"""Chat templates in the style of published ones, for a checkout without ../shared/templates."""
+"""Chat templates in the style of published ones, and conversations."""
 
 PLAIN = """{% for message in messages %}
 {% if loop.first and message['role'] != 'system' %}

@@ -1,5 +1,6 @@
 // Renders random programs (jinja_programs.py) and requires Jinja2's text, or a failure where Jinja2
-// fails. KVD_TEST_SEED replays a run; KVD_TEST_SCALE multiplies the number of programs (50,000).
+// fails: 50,000 programs that every machine makes, and 12,000 mutations of the published templates
+// in ../shared/templates. KVD_TEST_SEED replays a run; KVD_TEST_SCALE multiplies the numbers.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -7,10 +8,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/support/other_programs.h"
+#include "tests/support/shared_files.h"
+#include "tests/support/test_scale.h"
+#include "text/chat/named_formats.h"
 #include "text/jinja/template.h"
 #include "text/json.h"
 
@@ -18,32 +24,18 @@ namespace kvd::jinja {
 namespace {
 
 constexpr int kProgramCount = 50'000;
+constexpr int kPublishedMutationCount = 12'000;
 constexpr std::size_t kShownMax = 10;
 constexpr std::int64_t kOccurrencesMin = 100;
-// Debian's interpreter, whose package python3-jinja2 is the reference.
-constexpr const char* kPython = "/usr/bin/python3";
-constexpr const char* kVersion = "3.1.2";
+constexpr const char* kVersion = "3.1.2";  // of Debian's python3-jinja2
 
 struct Programs {
-  bool has_jinja = false;
-  double scale = 1;
   std::int64_t count = 0;
   std::int64_t difference_count = 0;
   std::string shown;    // the first differences
   std::string problem;  // of the script, or of its lines
   Value summary;        // the script's last line
 };
-
-std::string FirstLineOf(const std::string& command) {
-  std::FILE* const pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return {};
-  std::string line;
-  for (int byte = std::fgetc(pipe); byte != EOF && byte != '\n'; byte = std::fgetc(pipe)) {
-    line += static_cast<char>(byte);
-  }
-  ::pclose(pipe);
-  return line;
-}
 
 std::string ShownAs(const Result<std::string>& rendered) {
   return rendered ? "text  " + *rendered : "error " + rendered.error().message;
@@ -133,21 +125,15 @@ class ProgramReader {
   Result<Template> template_ = Fail(Code::kInvalidArgument, "no template");
 };
 
-Programs RunPrograms() {
+// Runs jinja_programs.py. `templates`: its arguments that say which templates are mutated.
+Programs RunPrograms(int wanted, const std::string& templates) {
   Programs programs;
-  const std::string version = FirstLineOf(
-      std::string(kPython) + " -c 'import jinja2; print(jinja2.__version__)' 2>/dev/null");
-  programs.has_jinja = version == kVersion;
-  if (!programs.has_jinja) return programs;
-  const char* const scale = std::getenv("KVD_TEST_SCALE");
-  if (scale != nullptr) programs.scale = std::atof(scale);
-  const char* const seed = std::getenv("KVD_TEST_SEED");
-  const int count = std::max(1, static_cast<int>(kProgramCount * programs.scale));
+  const int count = test::Scaled(wanted);
   const unsigned jobs = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
-  const std::string command = std::string(kPython) + " -B tests/text/jinja_programs.py --seed " +
-                              (seed == nullptr ? "1" : seed) + " --count " + std::to_string(count) +
-                              " --jobs " + std::to_string(jobs) +
-                              " --templates ../shared/templates";
+  const std::string command = std::string(test::kPython) +
+                              " -B tests/text/jinja_programs.py --seed " +
+                              std::to_string(test::Seed()) + " --count " + std::to_string(count) +
+                              " --jobs " + std::to_string(jobs) + " " + templates;
   std::FILE* const pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) {
     programs.problem = "popen failed: " + command;
@@ -161,54 +147,81 @@ Programs RunPrograms() {
   return programs;
 }
 
+// The chat formats that have a name, as a file for jinja_programs.py.
+Programs RunOwnPrograms() {
+  std::vector<Value> formats;
+  for (const std::string_view name : NamedFormats()) {
+    formats.push_back(Value::String(NamedFormatText(name).value()));
+  }
+  const std::string path = testing::TempDir() + "named_formats_" + std::to_string(::getpid());
+  std::ofstream(path) << WriteJson(Value::List(std::move(formats))).value();
+  Programs programs = RunPrograms(kProgramCount, "--formats " + path);
+  ::unlink(path.c_str());
+  return programs;
+}
+
+std::int64_t Summary(const Programs& programs, std::string_view name) {
+  return programs.summary.dict().Find(name)->integer();
+}
+
+void ExpectNoDifference(const Programs& programs) {
+  EXPECT_EQ(programs.difference_count, 0)
+      << "of " << programs.count << " programs; the first ones:\n"
+      << programs.shown;
+}
+
 class JinjaDifferentialTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { programs_ = new Programs(RunPrograms()); }
-  static void TearDownTestSuite() {
-    delete programs_;
-    programs_ = nullptr;
+  static void SetUpTestSuite() {
+    missing_ = test::MissingPythonModule("jinja2", kVersion);
+    if (missing_.empty()) programs_ = RunOwnPrograms();
   }
+  static void TearDownTestSuite() { programs_ = {}; }
 
   void SetUp() override {
-    if (!programs_->has_jinja) {
-      GTEST_SKIP() << kPython << " has no Jinja2 " << kVersion
-                   << " (Debian 12's python3-jinja2, which make bootstrap-web installs)";
-    }
-    ASSERT_EQ(programs_->problem, "");
+    if (!missing_.empty()) GTEST_SKIP() << missing_;
+    ASSERT_EQ(programs_.problem, "");
   }
 
-  static std::int64_t Summary(std::string_view name) {
-    return programs_->summary.dict().Find(name)->integer();
-  }
-
-  static Programs* programs_;
+  static Programs programs_;
+  static std::string missing_;
 };
 
-Programs* JinjaDifferentialTest::programs_ = nullptr;
+Programs JinjaDifferentialTest::programs_;
+std::string JinjaDifferentialTest::missing_;
 
 TEST_F(JinjaDifferentialTest, EveryProgramRendersAsInJinja2OrFailsAsThere) {
-  EXPECT_EQ(programs_->difference_count, 0)
-      << "of " << programs_->count << " programs; the first ones:\n"
-      << programs_->shown;
+  ExpectNoDifference(programs_);
 }
 
 TEST_F(JinjaDifferentialTest, ThreeFifthsOfTheProgramsAndOfTheMutationsRender) {
-  EXPECT_GE(Summary("rendered") * 5, programs_->count * 3);
-  EXPECT_GE(Summary("mutated_rendered") * 5, Summary("mutated") * 3);
+  EXPECT_GE(Summary(programs_, "rendered") * 5, programs_.count * 3);
+  EXPECT_GE(Summary(programs_, "mutated_rendered") * 5, Summary(programs_, "mutated") * 3);
   // Groups of programs are whole, so a third is exact only in the long run.
-  if (programs_->scale >= 1) {
-    EXPECT_GE(Summary("mutated") * 100, programs_->count * 33);
+  if (!test::IsScaledDown()) {
+    EXPECT_GE(Summary(programs_, "mutated") * 100, programs_.count * 33);
   }
 }
 
 TEST_F(JinjaDifferentialTest, EveryConstructOccursInAHundredProgramsThatRender) {
   // A part of the programs has a part of the constructs; an absent name is a bug at each scale.
-  const std::int64_t occurrences_min = programs_->scale >= 1 ? kOccurrencesMin : 0;
-  const Value* const counts = programs_->summary.dict().Find("counts");
+  const std::int64_t occurrences_min = test::IsScaledDown() ? 0 : kOccurrencesMin;
+  const Value* const counts = programs_.summary.dict().Find("counts");
   ASSERT_TRUE(counts != nullptr && counts->is_dict());
   EXPECT_GT(counts->dict().size(), 200u);
   for (const auto& [name, count] : counts->dict().items())
     EXPECT_GE(count.integer(), occurrences_min) << name.view();
+}
+
+TEST(JinjaPublishedTemplatesTest, EveryMutationRendersAsInJinja2OrFailsAsThere) {
+  std::string missing = test::MissingShared("templates");
+  if (missing.empty()) missing = test::MissingPythonModule("jinja2", kVersion);
+  if (!missing.empty()) GTEST_SKIP() << missing;
+  const Programs programs = RunPrograms(kPublishedMutationCount, "--templates ../shared/templates");
+  ASSERT_EQ(programs.problem, "");
+  ExpectNoDifference(programs);
+  EXPECT_GE(Summary(programs, "mutated"), programs.count);
+  EXPECT_GE(Summary(programs, "mutated_rendered") * 5, programs.count * 3);
 }
 
 }  // namespace

@@ -108,11 +108,24 @@ class Template:
         return made
 
 
-def load(folder):
-    """Returns the templates of a folder, or the built-in ones if there is no folder."""
-    if not folder or not os.path.isdir(folder):
-        cases = [{'variables': variables, 'text': ''} for variables in jinja_chat_templates.CONVERSATIONS]
-        return [Template(source, cases) for source in jinja_chat_templates.TEMPLATES]
+def _weight(source):
+    """Short templates compile faster, and a mutation of them is found at once."""
+    return len(source) ** -0.5
+
+
+def own(path):
+    """Returns this project's templates with their weights: those of jinja_chat_templates, and those of the JSON list
+    in a file, which are simple and many, and together weigh a third of the others."""
+    cases = [{'variables': variables, 'text': ''} for variables in jinja_chat_templates.CONVERSATIONS]
+    made = [(Template(source, cases), _weight(source)) for source in jinja_chat_templates.TEMPLATES]
+    with open(path, encoding='utf-8') as file:
+        formats = json.load(file)
+    share = sum(weight for _, weight in made) / 3 / len(formats)
+    return made + [(Template(source, cases), share) for source in formats]
+
+
+def published(folder):
+    """Returns the templates of a folder with their weights."""
     made = []
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
@@ -120,7 +133,7 @@ def load(folder):
             with open(os.path.join(path, 'template.jinja'), encoding='utf-8', newline='') as file:
                 source = file.read()
             with open(os.path.join(path, 'cases.json'), encoding='utf-8') as file:
-                made.append(Template(source, json.load(file)))
+                made.append((Template(source, json.load(file)), _weight(source)))
     return made
 
 

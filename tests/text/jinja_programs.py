@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Writes random Jinja programs with what Jinja2 makes of them, one JSON object in a line.
 
-  jinja_programs.py --seed N --count N [--templates DIR] [--jobs N]
+  jinja_programs.py --seed N --count N (--formats FILE | --templates DIR) [--jobs N]
 
 A line is {"template", "variables", "text"}, or with "error" and "raised" in place of "text" if Jinja2 failed; "raised"
 is true if the template called raise_exception. A line without "template" has that of the line before. The last line
 is {"counts": {construct: programs that render and have it}, "rendered", "mutated", "mutated_rendered", "dropped"}.
-The programs depend on the seed alone. Two thirds of them are from a grammar; one third are mutations of the templates
-in DIR, or of built-in ones if there is no such folder.
+The programs depend on the seed, and on the templates that are mutated. With --formats, two thirds of the programs are
+from a grammar, and one third are mutations of this project's templates: those of jinja_chat_templates.py, and the
+strings of the JSON list in FILE. With --templates, all are mutations of the templates in DIR, a folder for each.
 """
 import argparse
 import collections
@@ -65,12 +66,15 @@ def unsupported(text):
 class Writer:
     """Makes the programs of one process."""
 
-    def __init__(self, seed, folder):
+    def __init__(self, seed, options):
         self.seed = seed
         self.environment = jinja_environment.make()
-        self.templates = jinja_mutations.load(folder)
-        # Short templates compile faster, and a mutation of them is found at once.
-        self.weights = [len(template.source) ** -0.5 for template in self.templates]
+        self.only_mutations = options.templates is not None
+        if self.only_mutations:
+            weighted = jinja_mutations.published(options.templates)
+        else:
+            weighted = jinja_mutations.own(options.formats)
+        self.templates, self.weights = zip(*weighted)
         self.counts = collections.Counter()
 
     def render(self, compiled, variables):
@@ -111,7 +115,7 @@ class Writer:
 
     def group(self, index):
         """Returns the lines of group `index`: one template with several sets of variables."""
-        mutated = index % GROUPS_PER_MUTATION == 0
+        mutated = self.only_mutations or index % GROUPS_PER_MUTATION == 0
         rng = random.Random(self.seed * 1_000_003 + index)
         while True:
             if mutated:
@@ -161,7 +165,7 @@ class Writer:
         return lines, self.counts
 
 
-def start_process(seed, folder):
+def start_process(options):
     global writer
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     signal.signal(signal.SIGVTALRM, stop)
@@ -170,7 +174,7 @@ def start_process(seed, folder):
     # Syntax trees are cyclic, and there is memory for those of many programs.
     gc.freeze()
     gc.set_threshold(50_000, 10, 100)
-    writer = Writer(seed, folder)
+    writer = Writer(options.seed, options)
 
 
 def run_groups(bounds):
@@ -181,7 +185,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--seed', type=int, required=True)
     parser.add_argument('--count', type=int, required=True)
-    parser.add_argument('--templates')
+    mutated = parser.add_mutually_exclusive_group(required=True)
+    mutated.add_argument('--formats')
+    mutated.add_argument('--templates')
     parser.add_argument('--jobs', type=int, default=1)
     options = parser.parse_args()
     groups = options.count // SETS_PER_GRAMMAR + 1
@@ -199,10 +205,10 @@ def main():
                 return
 
     if options.jobs == 1:
-        start_process(options.seed, options.templates)
+        start_process(options)
         write(map(run_groups, bounds))
     else:
-        with multiprocessing.Pool(options.jobs, start_process, (options.seed, options.templates)) as pool:
+        with multiprocessing.Pool(options.jobs, start_process, (options,)) as pool:
             write(pool.imap(run_groups, bounds))
     names = jinja_constructs.names(jinja_environment.make())
     summary = {name: total[name] for name in ('rendered', 'mutated', 'mutated_rendered', 'dropped')}
