@@ -12,6 +12,10 @@
 #   make test               build, then run every test
 #   make bench [MODEL=hybrid|file]
 #                           build, then run every bench. MODEL: as for demo, or any GGUF file
+#   make long               the checks that take longer than .ci/run may, and need root and Debian's
+#                           mirror: long-fresh-root (README.md and make test in a new Debian 12),
+#                           long-fuzz [FUZZ_RUNS=n] [FUZZ_CPU_SECONDS=n] [FUZZ_TARGETS="name ..."]
+#                           (each fuzz target until the first of both). Each can be called alone
 #   make check              format, lint, headers, include directions, both sanitizers
 #   make build | asan | tsan | fuzz | format | clean
 #                           asan and fuzz share one build folder (build/asan); asan, tsan and
@@ -30,17 +34,22 @@ MODEL_FILE = $(if $(filter hybrid,$(MODEL)),models/notebook-1m-hybrid-q8_0.gguf,
 # slower.
 SANITIZER_TEST_SCALE ?= 0.05
 FUZZ_SECONDS ?= 20
+# Of make long-fuzz, for each target.
+FUZZ_RUNS ?= 20000000
+FUZZ_CPU_SECONDS ?= 1800
+FUZZ_TARGETS ?=
 # The tests that use several threads, including the test of the daemon's threads over a real engine.
 TSAN_CORE_TESTS = base_test shm_test memory_threads_test grammar_test saved_state_test client_test \
   daemon_threads_test
 # Left out there: saved states of all kinds of models but two, which pass through the same threads.
 TSAN_CORE_FILTER = -Kinds/*/gemma*:Kinds/*/lfm2:Kinds/*/qwen*:Kinds/*/deepseek*:Kinds/*/gpt*:Kinds/*/nemotron*:Kinds/*/kimi*:All/PromptStoreKindsTest.*
-# STRICT=--strict: the run fails if a test is skipped without a permitted reason
-# (tools/check/count_skips).
+# STRICT: flags of tools/check/run_tests. --strict: the run fails if a test is skipped without a
+# permitted reason.
 STRICT ?=
 PREFIX ?= /usr/local
 
 .PHONY: build demo programs test bench install check asan tsan tsan-core fuzz format clean bootstrap bootstrap-check bootstrap-programs bootstrap-web
+.PHONY: long long-fresh-root long-fuzz bootstrap-long
 .PHONY: check-format check-includes check-words check-headers check-tidy check-tidy-changed
 
 build: build-release
@@ -66,6 +75,12 @@ tsan-core: bootstrap-check
 # The fuzz targets are part of the asan build. Building them alone takes a third of its time.
 fuzz: build-fuzz
 	tools/check/run_fuzz build/asan $(FUZZ_SECONDS) $(JOBS)
+
+long: long-fresh-root long-fuzz
+long-fresh-root: bootstrap-long
+	tools/check/fresh_root build/fresh_root
+long-fuzz: build-fuzz
+	tools/check/fuzz_long -r $(FUZZ_RUNS) -t $(FUZZ_CPU_SECONDS) build/asan $(FUZZ_TARGETS)
 
 check: check-format check-includes check-words check-headers check-tidy asan tsan-core
 check-format: bootstrap-check
@@ -94,6 +109,8 @@ bootstrap-check:
 	@tools/bootstrap --check
 bootstrap-web:
 	@tools/bootstrap --web
+bootstrap-long:
+	@tools/bootstrap --long
 
 # These builds use clang.
 build-asan build-tsan build-fuzz: bootstrap-check
