@@ -36,14 +36,13 @@ std::optional<ComparisonOperator> OrderOperator(TokenKind kind) {
 
 }  // namespace
 
-Result<ExpressionPtr> Parser::ParseTuple(Conditionals conditionals, const char* end_name,
-                                         bool is_parenthesized) {
+Result<ExpressionPtr> Parser::ParseTuple(Conditionals conditionals, bool is_parenthesized) {
   const Place place = current().place;
   std::vector<ExpressionPtr> items;
   bool is_tuple = false;
   while (true) {
     if (!items.empty()) KVD_CHECK_OK(Expect(TokenKind::kComma, ","));
-    if (IsTupleEnd(end_name)) break;
+    if (IsTupleEnd()) break;
     KVD_TRY(ExpressionPtr item, ParseExpression(conditionals));
     items.push_back(std::move(item));
     if (!Sees(TokenKind::kComma)) break;
@@ -59,9 +58,9 @@ Result<ExpressionPtr> Parser::ParseTuple(Conditionals conditionals, const char* 
   return tuple;
 }
 
-bool Parser::IsTupleEnd(const char* end_name) const {
+bool Parser::IsTupleEnd() const {
   return Sees(TokenKind::kPrintEnd) || Sees(TokenKind::kTagEnd) ||
-         Sees(TokenKind::kRightParenthesis) || (end_name != nullptr && SeesName(end_name));
+         Sees(TokenKind::kRightParenthesis);
 }
 
 Result<ExpressionPtr> Parser::ParseExpression(Conditionals conditionals) {

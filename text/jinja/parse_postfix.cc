@@ -40,7 +40,7 @@ Result<ExpressionPtr> Parser::ParsePrimary() {
       return constant;
     case TokenKind::kLeftParenthesis: {
       Advance();
-      KVD_TRY(ExpressionPtr inner, ParseTuple(Conditionals::kAllowed, nullptr, true));
+      KVD_TRY(ExpressionPtr inner, ParseTuple(Conditionals::kAllowed, true));
       KVD_CHECK_OK(Expect(TokenKind::kRightParenthesis, ")"));
       return inner;
     }

@@ -171,10 +171,10 @@ Result<StatementPtr> Parser::ParseSet() {
 Result<StatementPtr> Parser::ParseFor() {
   auto loop = std::make_unique<For>(current().place);
   Advance();
-  KVD_TRY(loop->target, ParseTarget("in"));
+  KVD_TRY(loop->target, ParseTarget());
   loop->condition_target = loop->target;
   if (!SkipName("in")) return FailUnexpected("in");
-  KVD_TRY(loop->iterable, ParseTuple(Conditionals::kExcluded, "recursive"));
+  KVD_TRY(loop->iterable, ParseTuple(Conditionals::kExcluded));
   if (SkipName("if")) {
     KVD_TRY(loop->condition, ParseExpression());
   }
@@ -351,8 +351,9 @@ Result<Target> Parser::ParseNameTarget() {
   return target;
 }
 
-// A name, or names and tuples in brackets, separated by commas.
-Result<Target> Parser::ParseTarget(const char* end_name) {
+// A name, or names and tuples in brackets, separated by commas. As in Jinja2, a comma at the end is
+// one of a tuple in brackets only: in "for a, in b" the second name is `in`.
+Result<Target> Parser::ParseTarget() {
   const Level level(&level_);
   KVD_CHECK_OK(CheckLevel());
   Target tuple;
@@ -361,7 +362,7 @@ Result<Target> Parser::ParseTarget(const char* end_name) {
   bool is_tuple = false;
   while (true) {
     if (!tuple.items.empty()) KVD_CHECK_OK(Expect(TokenKind::kComma, ","));
-    if (IsTupleEnd(end_name)) break;
+    if (IsTupleEnd()) break;
     if (Skip(TokenKind::kLeftParenthesis)) {
       KVD_TRY(Target inner, ParseTarget());
       KVD_CHECK_OK(Expect(TokenKind::kRightParenthesis, ")"));

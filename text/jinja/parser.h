@@ -63,7 +63,7 @@ class Parser {
 
   // Expressions.
   Result<ExpressionPtr> ParseTuple(Conditionals conditionals = Conditionals::kAllowed,
-                                   const char* end_name = nullptr, bool is_parenthesized = false);
+                                   bool is_parenthesized = false);
   Result<ExpressionPtr> ParseExpression(Conditionals conditionals = Conditionals::kAllowed);
   Result<ExpressionPtr> ParseConditional();
   Result<ExpressionPtr> ParseOr();
@@ -89,10 +89,10 @@ class Parser {
   Result<std::string> ParseDottedName();
   Result<CallArguments> ParseArguments();
   Status ParseArgument(CallArguments* arguments, const Place& place);
-  bool IsTupleEnd(const char* end_name) const;
+  bool IsTupleEnd() const;
 
   // Targets.
-  Result<Target> ParseTarget(const char* end_name = nullptr);
+  Result<Target> ParseTarget();
   Result<Target> ParseNameTarget();
   Result<Target> ParseAssignmentTarget();
 
