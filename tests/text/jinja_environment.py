@@ -37,7 +37,13 @@ class Generation(jinja2.ext.Extension):
         return caller()
 
 
+# The interpreter refuses larger indents.
+INDENT_MAX = 100
+
+
 def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+    if isinstance(indent, int) and indent > INDENT_MAX:
+        raise Unsupported
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
@@ -51,11 +57,18 @@ def raise_exception(message):
     raise Raised(message)
 
 
+def strftime_now(format):
+    # Python 3.11 ends the format at a zero byte, and later versions do not.
+    if isinstance(format, str) and '\0' in format:
+        raise Unsupported
+    return NOW.strftime(format)
+
+
 def make():
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, Generation], cache_size=0)
     environment.filters['tojson'] = to_json
     environment.filters['striptags'] = strip_tags
     environment.globals['raise_exception'] = raise_exception
-    environment.globals['strftime_now'] = NOW.strftime
+    environment.globals['strftime_now'] = strftime_now
     return environment

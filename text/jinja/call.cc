@@ -214,7 +214,6 @@ Result<Value> Interpreter::CallMacro(const MacroObject& macro, Arguments argumen
 
   const std::shared_ptr<Activation> outer = std::exchange(activation_, std::move(inner));
   std::string text;
-  std::string* const output = std::exchange(output_, &text);
   const auto run = [&]() -> Status {
     if (function.takes_caller) SlotAt(function.caller_slot) = caller;
     if (function.takes_named) SlotAt(function.named_slot) = named;
@@ -238,8 +237,7 @@ Result<Value> Interpreter::CallMacro(const MacroObject& macro, Arguments argumen
     KVD_TRY([[maybe_unused]] const Flow flow, Execute(function.body));
     return {};
   };
-  const Status status = run();
-  output_ = output;
+  const Status status = Collect(&text, run);
   activation_ = outer;
   KVD_CHECK_OK(status);
   return budget_.String(std::move(text));

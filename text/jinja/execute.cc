@@ -3,6 +3,7 @@
 #include "text/jinja/bound_method.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/iteration.h"
+#include "text/jinja/lexer.h"
 #include "text/jinja/loop_object.h"
 #include "text/jinja/macro_object.h"
 #include "text/jinja/namespace_object.h"
@@ -19,9 +20,11 @@ Result<std::string> Interpreter::Run() {
   activation_ = std::make_shared<Activation>();
   activation_->slots.resize(tree_.function.slot_count);
   std::string text;
-  output_ = &text;
-  KVD_CHECK_OK(Enter(tree_.scope));
-  KVD_TRY([[maybe_unused]] const Flow flow, Execute(tree_.body));
+  const Status status = Collect(&text, [&]() -> Result<Flow> {
+    KVD_CHECK_OK(Enter(tree_.scope));
+    return Execute(tree_.body);
+  });
+  KVD_CHECK_OK(status);
   return text;
 }
 
@@ -82,11 +85,16 @@ Status Interpreter::WriteValue(const Value& value) {
   return budget_.CheckOutput(output_->size());
 }
 
-// Jinja2 joins the results of call blocks and filter blocks as they are.
-Status Interpreter::WriteString(const Value& value) {
+// Jinja2 joins the results of call blocks and filter blocks as they are, at the end of the output
+// that they are in: an error in between comes first.
+Status Interpreter::WriteString(const Value& value, const Place& place) {
   if (value.is_string()) return Write(value.view());
-  return Fail(Code::kInvalidArgument, "sequence item: expected str instance, ", TypeName(value),
-              " found");
+  if (joined_) {
+    joined_ =
+        Fail(Code::kInvalidArgument, AtPlace(place, Concat("sequence item: expected str instance, ",
+                                                           TypeName(value), " found")));
+  }
+  return {};
 }
 
 Result<Interpreter::Flow> Interpreter::Execute(const Body& body) {
@@ -210,9 +218,14 @@ void Interpreter::Export(const Target& target) {
 }
 
 Result<Interpreter::Flow> Interpreter::Capture(const Body& body, std::string* text) {
-  std::string* const outer = std::exchange(output_, text);
-  const Result<Flow> flow = Execute(body);
-  output_ = outer;
+  Flow flow = Flow::kNormal;
+  const Status status = Collect(text, [&]() -> Status {
+    KVD_TRY(flow, Execute(body));
+    return {};
+  });
+  if (status) return flow;
+  if (flow == Flow::kNormal) return std::unexpected(status.error());
+  is_located_ = false;  // a break or continue has left the text, which is not used
   return flow;
 }
 
@@ -252,11 +265,9 @@ Result<Value> Interpreter::CallLoop(const For& loop, const std::shared_ptr<Activ
   KVD_CHECK_OK(budget_.Charge(kObjectBytes + inner->slots.size() * sizeof(Value)));
   const std::shared_ptr<Activation> caller = std::exchange(activation_, std::move(inner));
   std::string text;
-  std::string* const output = std::exchange(output_, &text);
-  const Result<Flow> flow = RunLoop(loop, iterable, closure, depth);
-  output_ = output;
+  const Status status = Collect(&text, [&] { return RunLoop(loop, iterable, closure, depth); });
   activation_ = caller;
-  if (!flow) return std::unexpected(flow.error());
+  KVD_CHECK_OK(status);
   return budget_.String(std::move(text));
 }
 
@@ -344,7 +355,7 @@ Status Interpreter::ExecuteCallBlock(const CallBlock& block) {
   KVD_TRY(const Value caller, Make<MacroObject>(block.function, std::nullopt, activation_));
   KVD_TRY(const Value value, block.call == nullptr ? ScriptOf(caller).Call(*this, Arguments())
                                                    : EvaluateCall(*block.call, &caller));
-  return WriteString(value);
+  return WriteString(value, block.place);
 }
 
 Result<Interpreter::Flow> Interpreter::ExecuteFilterBlock(const FilterBlock& block) {
@@ -357,7 +368,7 @@ Result<Interpreter::Flow> Interpreter::ExecuteFilterBlock(const FilterBlock& blo
   const Result<Value> filtered = Evaluate(*block.filter);
   filter_text_ = outer;
   if (!filtered) return std::unexpected(filtered.error());
-  KVD_CHECK_OK(WriteString(*filtered));
+  KVD_CHECK_OK(WriteString(*filtered, block.place));
   Leave(block.scope);
   return Flow::kNormal;
 }

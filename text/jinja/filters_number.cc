@@ -199,7 +199,8 @@ Result<Value> FilterAbs(Invocation& call) {
 }
 
 Result<Value> FilterInt(Invocation& call) {
-  KVD_TRY(const std::int64_t base, IntegerArgument(call, 1, 10));
+  // Like a text that is no integer, a base that is none leaves the text to float().
+  const std::int64_t base = !call.Has(1) ? 10 : call[1].is_integral() ? call[1].integer() : -1;
   Value fallback = call.Has(0) ? call[0] : Value::Int(0);
   const Value& value = call.subject;
   if (value.is_undefined()) return FailUndefined(value);

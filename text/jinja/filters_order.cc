@@ -106,7 +106,7 @@ class UniqueIterator : public Iterator {
 
 Result<Value> FilterDictSort(Invocation& call) {
   KVD_TRY(const bool is_case_sensitive, BoolArgument(call, 0, false));
-  KVD_TRY(const bool is_reversed, BoolArgument(call, 2, false));
+  KVD_TRY(const bool is_reversed, IntegerFlagArgument(call, 2, false));
   const std::string_view by = !call.Has(1)          ? "key"
                               : call[1].is_string() ? call[1].view()
                                                     : std::string_view();
@@ -129,7 +129,7 @@ Result<Value> FilterDictSort(Invocation& call) {
 }
 
 Result<Value> FilterSort(Invocation& call) {
-  KVD_TRY(const bool is_reversed, BoolArgument(call, 0, false));
+  KVD_TRY(const bool is_reversed, IntegerFlagArgument(call, 0, false));
   KVD_TRY(const bool is_case_sensitive, BoolArgument(call, 1, false));
   const std::vector<AttributePath> paths = AttributePath::Several(call[2]);
   KVD_TRY(const std::vector<Value> values, ItemsOf(call.interpreter, call.subject));

@@ -94,9 +94,13 @@ class Interpreter {
   Result<Value> Resolve(const Value& name);
   Status Write(std::string_view text);
   Status WriteValue(const Value& value);
-  Status WriteString(const Value& value);
+  Status WriteString(const Value& value, const Place& place);
   // Executes `body` with its output collected in `text`.
   Result<Flow> Capture(const Body& body, std::string* text);
+  // Calls `fill`, which returns a Result or a Status, with the output collected in `text`. Errors:
+  // that of `fill`, or one of the collected results is no string.
+  template <class Fill>
+  Status Collect(std::string* text, const Fill& fill);
 
   // Expressions (evaluate.cc). Evaluate adds the place to the message of the first error.
   Result<Value> Evaluate(const Expression& expression);
@@ -129,11 +133,25 @@ class Interpreter {
   std::vector<std::unique_ptr<ScriptObject>> objects_;
   std::shared_ptr<Activation> activation_;
   std::string* output_ = nullptr;
+  Status
+      joined_;  // an error: a result in output_ is no string, which the end of the output reports
   const Value* filter_text_ = nullptr;        // the text of the filter block that is being filtered
   Dict globals_;                              // the global functions that the template has used
   Dict exported_;                             // what the template itself assigns, for its blocks
   std::vector<const Dict*> block_variables_;  // of scoped blocks, innermost last
   bool is_located_ = false;                   // the error that is being returned has its place
 };
+
+template <class Fill>
+Status Interpreter::Collect(std::string* text, const Fill& fill) {
+  std::string* const output = std::exchange(output_, text);
+  Status joined = std::exchange(joined_, Status());
+  const auto result = fill();
+  output_ = output;
+  joined.swap(joined_);
+  if (!result) return std::unexpected(result.error());
+  if (!joined) is_located_ = true;
+  return joined;
+}
 
 }  // namespace kvd::jinja

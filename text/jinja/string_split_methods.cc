@@ -152,7 +152,7 @@ Result<Value> StringPartition(Invocation& call) { return Partition(call, false);
 Result<Value> StringPartitionLast(Invocation& call) { return Partition(call, true); }
 
 Result<Value> StringSplitLines(Invocation& call) {
-  KVD_TRY(const bool keeps_ends, BoolArgument(call, 0, false));
+  KVD_TRY(const bool keeps_ends, IntegerFlagArgument(call, 0, false));
   return ListResult(call, SplitLines(call.subject.view(), keeps_ends));
 }
 

@@ -28,6 +28,14 @@ Result<bool> BoolArgument(const Invocation& call, std::size_t index, bool absent
   return IsTrue(call[index]);
 }
 
+Result<bool> IntegerFlagArgument(const Invocation& call, std::size_t index, bool absent) {
+  KVD_TRY(const std::int64_t number, IntegerArgument(call, index, absent ? 1 : 0));
+  if (number != static_cast<std::int32_t>(number)) {
+    return Fail(Code::kInvalidArgument, call.name, ": an integer exceeds 32 bits");
+  }
+  return number != 0;
+}
+
 Result<Value> TextResult(const Invocation& call, std::string text) {
   return call.interpreter.budget().String(std::move(text), call.subject.is_safe_string());
 }
