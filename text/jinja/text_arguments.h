@@ -22,8 +22,8 @@ Result<std::int64_t> IntegerArgument(const Invocation& call, std::size_t index,
 // bool(argument), or `absent`.
 Result<bool> BoolArgument(const Invocation& call, std::size_t index, bool absent);
 
-// An argument that Python takes as an int and uses as a bool, or `absent`. Errors: it is no integer,
-// or has more than 32 bits.
+// An argument that Python takes as an int and uses as a bool, or `absent`. Errors: it is no
+// integer, or has more than 32 bits.
 Result<bool> IntegerFlagArgument(const Invocation& call, std::size_t index, bool absent);
 
 // A text made of the subject: markup if the subject is.
