@@ -34,6 +34,7 @@ Result<Dict> DictOf(const Invocation& call) {
   Dict dict;
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
+    if (source.is_undefined()) return FailUndefined(source);
     if (source.is_dict()) {
       dict = source.dict();
     } else {

@@ -17,6 +17,8 @@ struct Surroundings {
   bool is_in_loop = false;       // of the same function
   bool is_loop_outside = false;  // of the function
 
+  bool is_constant = false;  // the whole of a printed expression has no names and no calls
+
   Surroundings Inside(VariableScope* inner) const {
     return {.scope = inner,
             .is_top_level = false,
@@ -66,8 +68,12 @@ class NameResolver {
   Status ResolveStatement(Statement& statement, const Surroundings& around) {
     switch (statement.kind) {
       case StatementKind::kText: return {};
-      case StatementKind::kPrint:
-        return ResolveExpression(static_cast<Print&>(statement).value.get(), around);
+      case StatementKind::kPrint: {
+        Expression* const value = static_cast<Print&>(statement).value.get();
+        Surroundings inside = around;
+        inside.is_constant = IsConstant(*value);
+        return ResolveExpression(value, inside);
+      }
       case StatementKind::kAssign: return ResolveAssign(static_cast<Assign&>(statement), around);
       case StatementKind::kAssignBlock:
         return ResolveAssignBlock(static_cast<AssignBlock&>(statement), around);
@@ -120,11 +126,9 @@ class NameResolver {
         name->slot = around.scope->SlotOf(name->name);
         return {};
       }
-      case ExpressionKind::kItem: {
-        auto* item = static_cast<Item*>(expression);
-        item->is_constant = IsConstant(*item->object) && IsConstant(*item->index);
+      case ExpressionKind::kItem:
+        static_cast<Item*>(expression)->is_constant = around.is_constant;
         break;
-      }
       case ExpressionKind::kConditional: inside.is_conditional = true; break;
       case ExpressionKind::kFilter: {
         const auto* filter = static_cast<const FilterExpression*>(expression);

@@ -188,7 +188,7 @@ struct Item : ExpressionOf<ExpressionKind::kItem> {
   using ExpressionOf::ExpressionOf;
   ExpressionPtr object;
   ExpressionPtr index;       // may be a Slice
-  bool is_constant = false;  // neither part has names or calls
+  bool is_constant = false;  // part of a printed expression without names and calls
 };
 
 // Occurs only as the index of an Item. Absent parts are null.
