@@ -95,7 +95,7 @@ std::optional<Reply> Access::RefuseForeignPage(const Request& request) const {
   const std::string_view header = request.header("Host");
   if (header.empty()) return std::nullopt;
   const std::string host = HostWithoutPort(header);
-  if (IsLoopbackHost(host) || host == own_host_) return std::nullopt;
+  if (IsLoopbackHost(host) || (!host.empty() && host == own_host_)) return std::nullopt;
   return ErrorReply(403,
                     "the Host is not allowed: a server on loopback without a key serves loopback "
                     "names and the name of --host only");

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <boost/beast/http/error.hpp>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "http/serve/header_text.h"
+#include "http/serve/host_name.h"
 #include "http/serve/request_target.h"
 
 namespace kvd::http {
@@ -15,13 +18,20 @@ namespace kvd::http {
 namespace beast = boost::beast;
 namespace {
 
-// A Host is a name or an address with an optional port.
+// A Host is a name or an address with an optional port, or empty.
 bool IsHost(std::string_view host) {
-  return std::ranges::all_of(host, [](char character) {
+  if (host.empty()) return true;
+  const bool has_only_allowed = std::ranges::all_of(host, [](char character) {
     return (character >= '0' && character <= '9') || (character >= 'a' && character <= 'z') ||
            (character >= 'A' && character <= 'Z') ||
            std::string_view("-._:[]%~").find(character) != std::string_view::npos;
   });
+  return has_only_allowed && !HostWithoutPort(host).empty();
+}
+
+std::ptrdiff_t CountOf(std::string_view name, const std::vector<Header>& headers) {
+  return std::ranges::count_if(
+      headers, [&](const Header& header) { return EqualsIgnoringCase(header.name, name); });
 }
 
 // Returns whether the request line in `bytes` ends with a well-formed HTTP version.
@@ -121,6 +131,7 @@ std::optional<RequestError> HeadParser::CheckHead() {
     return RequestError{400, "target: \"*\" is for OPTIONS only"};
   }
   if (std::optional<RequestError> error = CheckHost()) return error;
+  if (std::optional<RequestError> error = CheckOrigin()) return error;
   if (target->host) {
     if (!IsHost(*target->host)) return RequestError{400, "target: its host is malformed"};
     std::erase_if(head_.request.headers,
@@ -131,13 +142,17 @@ std::optional<RequestError> HeadParser::CheckHead() {
 }
 
 std::optional<RequestError> HeadParser::CheckHost() {
-  const auto host_count = std::ranges::count_if(head_.request.headers, [](const Header& header) {
-    return EqualsIgnoringCase(header.name, "Host");
-  });
+  const auto host_count = CountOf("Host", head_.request.headers);
   if (host_count == 0 && !head_.is_http_1_0) return RequestError{400, "no Host header"};
   if (host_count > 1) return RequestError{400, "more than one Host header"};
   if (!IsHost(head_.request.header("Host"))) return RequestError{400, "malformed Host header"};
   return std::nullopt;
+}
+
+// Only one of several origins would be compared with the allowed ones.
+std::optional<RequestError> HeadParser::CheckOrigin() {
+  if (CountOf("Origin", head_.request.headers) <= 1) return std::nullopt;
+  return RequestError{400, "more than one Origin header"};
 }
 
 std::optional<RequestError> HeadParser::CheckBodyHeaders() {

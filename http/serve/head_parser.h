@@ -51,6 +51,7 @@ class HeadParser final : private boost::beast::http::basic_parser<true> {
   void Refuse(int status, std::string message, ErrorCode& code);
   std::optional<RequestError> CheckHead();
   std::optional<RequestError> CheckHost();
+  std::optional<RequestError> CheckOrigin();
   std::optional<RequestError> CheckBodyHeaders();
   std::optional<RequestError> CheckExpectation();
 

@@ -6,7 +6,10 @@
 
 namespace kvd::http {
 
-// "localhost:8080" > "localhost", "[::1]:80" > "::1", "::1" > "::1"; in lower case.
+// Returns the host in lower case, without its port and brackets: "localhost:8080" > "localhost",
+// "[::1]:80" > "::1". A port is digits, or empty (RFC 3986, section 3.2.3). An IPv6 address may
+// lack its brackets if it has no port: "::1" > "::1". Empty: the text is no host with an optional
+// port, such as "[::1]a", "[::1", "[a]", "a:b", "a:1:1".
 std::string HostWithoutPort(std::string_view host);
 
 // Returns whether a host without its port is this machine's loopback: 127.0.0.0/8, ::1, these as

@@ -3,6 +3,7 @@
 #include <openssl/ssl.h>
 
 #include <array>
+#include <boost/system/system_error.hpp>
 #include <cstddef>
 #include <new>
 #include <string_view>

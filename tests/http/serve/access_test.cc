@@ -77,6 +77,10 @@ TEST(AccessTest, RefusesForeignPagesOnLoopbackWithoutKeys) {
       {"localhost.evil.com", "", 403},
       {"127.0.0.1.evil.com:8080", "", 403},
       {"10.0.0.1", "", 403},
+      {"[::1]evil.example", "", 403},
+      {"[::1", "", 403},
+      {"127.0.0.1:80:80", "", 403},
+      {"localhost", "http://[::1]evil.example", 403},
       {"localhost", "http://localhost:3000", 200},
       {"localhost", "http://[::1]", 200},
       {"localhost", "https://app.example.com", 200},
@@ -95,6 +99,8 @@ TEST(AccessTest, RefusesForeignPagesOnLoopbackWithoutKeys) {
     EXPECT_EQ(StatusOf(access, headers, RouteAccess::kPublic), each.status) << each.host;
   }
   EXPECT_EQ(StatusOf(access, {}), 200);  // HTTP/1.0 without a Host
+  // A malformed Host does not equal a --host without a name.
+  EXPECT_EQ(StatusOf(Access({.host = "unix:/a"}), {{"Host", "[a"}}), 403);
 }
 
 TEST(AccessTest, ProtectsOnlyLoopback) {

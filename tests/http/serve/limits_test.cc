@@ -36,6 +36,8 @@ TEST(ServeLimitsTest, RefusesMalformedRequestsAndCloses) {
       {"nonsense\r\n\r\n", 400, "invalid_request_error"},
       {"GET / HTTP/1.1\r\n\r\n", 400, "invalid_request_error"},
       {"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400, "invalid_request_error"},
+      {"GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nOrigin: http://a\r\n\r\n",
+       400, "invalid_request_error"},
       {"POST / HTTP/1.1\r\nHost: a\r\nContent-Type: a/b\r\n\r\n", 411, "invalid_request_error"},
       {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999999\r\n\r\n", 413,
        "request_too_large_error"},

@@ -61,20 +61,30 @@ TEST(HostNameTest, FindsHostsAndLoopback) {
   EXPECT_EQ(HostWithoutPort("LocalHost:8080"), "localhost");
   EXPECT_EQ(HostWithoutPort("[::1]:80"), "::1");
   EXPECT_EQ(HostWithoutPort("::1"), "::1");
-  EXPECT_EQ(HostWithoutPort("[::1"), "::1");
-  EXPECT_EQ(HostWithoutPort(""), "");
+  EXPECT_EQ(HostWithoutPort("[::1]"), "::1");
+  EXPECT_EQ(HostWithoutPort("localhost:"), "localhost");  // RFC 3986: a port may be empty
+  EXPECT_EQ(HostWithoutPort("[::1]:"), "::1");
+  EXPECT_EQ(HostWithoutPort("[FE80::A]:1"), "fe80::a");
+  for (const char* host :
+       {"", "[::1]evil.example", "[::1", "::1]", "[::1]:80x", "[::1]80", "[::1]:80:80", "[]",
+        "[localhost]", "[127.0.0.1]", "[::1%lo]", "127.0.0.1:80:80", "localhost:80x",
+        "localhost:evil.example", "local[host", "localhost]", "[[::1]]", ":80", "a:b:c"}) {
+    EXPECT_EQ(HostWithoutPort(host), "") << host;
+  }
   for (const char* host :
        {"localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"}) {
     EXPECT_TRUE(IsLoopbackHost(host)) << host;
   }
-  for (const char* host : {"", "localhost.evil.com", "notlocalhost", "128.0.0.1", "0.0.0.0",
-                           "::", "127.0.0.1.evil.com", "::ffff:1.2.3.4", "0x7f000001", "127.1"}) {
+  for (const char* host :
+       {"", "localhost.evil.com", "notlocalhost", "128.0.0.1", "0.0.0.0",
+        "::", "127.0.0.1.evil.com", "::ffff:1.2.3.4", "0x7f000001", "127.1", "::1%lo", "[::1]"}) {
     EXPECT_FALSE(IsLoopbackHost(host)) << host;
   }
   EXPECT_EQ(HostOfOrigin("http://localhost:3000"), "localhost");
   EXPECT_EQ(HostOfOrigin("HTTPS://[::1]:3000"), "::1");
   for (const char* origin : {"null", "localhost", "file://localhost", "http://evil.com/@localhost",
-                             "http://evil.com#localhost", "http://a@localhost", "http://"}) {
+                             "http://evil.com#localhost", "http://a@localhost", "http://",
+                             "http://[::1]evil.example", "http://localhost:80evil.example"}) {
     EXPECT_EQ(HostOfOrigin(origin), "") << origin;
   }
 }
