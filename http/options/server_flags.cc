@@ -36,6 +36,13 @@ Status TakeSlotDirectory(Settings& settings, const FlagValue& value) {
   return {};
 }
 
+Status TakeTrustedProxies(Settings& settings, const FlagValue& value) {
+  std::vector<std::string> networks = value.List();
+  if (networks.empty()) return value.Wrong("a list of networks");
+  for (std::string& network : networks) settings.trusted_proxies.push_back(std::move(network));
+  return {};
+}
+
 Status TakePathPrefix(Settings& settings, const FlagValue& value) {
   std::string_view prefix = value.text;
   while (prefix.ends_with('/')) prefix.remove_suffix(1);
@@ -117,6 +124,11 @@ constexpr std::array kServerFlags = {
            settings.cors_origins = std::string(value.text);
            return {};
          }},
+    Flag{.names = "--trusted-proxy",
+         .argument = "CIDRS",
+         .help = "networks of proxies, between commas: the last address of X-Forwarded-For is that "
+                 "of the client [none]",
+         .take = TakeTrustedProxies},
     Flag{.names = "-to --timeout",
          .argument = "SECONDS",
          .environment = "LLAMA_ARG_TIMEOUT",

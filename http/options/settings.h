@@ -61,10 +61,11 @@ struct Settings {
   std::string tenants_path;  // empty: every key is the same tenant
   std::string make_key;      // --make-key: the tenant for which a key is printed; empty: serve
   bool no_auth = false;      // an address other than loopback may be served without keys
-  std::optional<std::string> cors_origins;  // between commas
-  std::string path_prefix;                  // --api-prefix: stands before every path
-  std::chrono::seconds io_timeout{3600};    // --timeout: of reading and writing
-  std::chrono::seconds ping_interval{30};   // of comments in a silent stream; negative: none
+  std::optional<std::string> cors_origins;   // between commas
+  std::vector<std::string> trusted_proxies;  // --trusted-proxy: networks, as they were given
+  std::string path_prefix;                   // --api-prefix: stands before every path
+  std::chrono::seconds io_timeout{3600};     // --timeout: of reading and writing
+  std::chrono::seconds ping_interval{30};    // of comments in a silent stream; negative: none
 
   // What is served.
   std::string model_path;      // empty: the bundled model, unless daemons are named

@@ -19,6 +19,7 @@
 #include "http/backend/child_process.h"
 #include "http/backend/daemon_plan.h"
 #include "http/backend/user_daemon.h"
+#include "http/serve/address_range.h"
 #include "http/serve/error_reply.h"
 #include "shm/socket_address.h"
 
@@ -153,10 +154,10 @@ Status Program::Listen() {
   }
   // --timeout is the longest time without progress; the server's own limits are shorter, and a
   // shorter --timeout replaces them.
-  const std::chrono::milliseconds timeout = settings_.io_timeout;
-  for (std::chrono::milliseconds* const limit :
-       {&options.limits.body_time, &options.limits.write_time, &options.limits.idle_time}) {
-    *limit = std::min(*limit, timeout);
+  options.limits.ShortenTo(settings_.io_timeout);
+  for (const std::string& network : settings_.trusted_proxies) {
+    KVD_TRY(const AddressRange range, AddressRange::Read(network));
+    options.trusted_proxies.push_back(range);
   }
   KVD_TRY(listener_, Listener::Create(loop_, options, router_, *access_));
   return {};

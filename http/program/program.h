@@ -28,7 +28,7 @@ class Program {
  public:
   // Opens the directory, reads the tenants, and listens. `settings.model_path`: an existing file or
   // empty. Errors: those of GatewayDirectory::Open, TenantTable::Read, ResolveListenAddress,
-  // CheckExposure and Listener::Create.
+  // CheckExposure, AddressRange::Read and Listener::Create.
   static Result<std::unique_ptr<Program>> Create(Settings settings);
   ~Program();
   Program(const Program&) = delete;

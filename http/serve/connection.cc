@@ -17,11 +17,12 @@ namespace kvd::http {
 namespace asio = boost::asio;
 
 Connection::Connection(Loop& loop, std::shared_ptr<Site> site, std::unique_ptr<ByteStream> stream,
-                       ConnectionPlace place)
+                       ConnectionPlace place, ConnectionPeer peer)
     : loop_(loop),
       site_(std::move(site)),
       stream_(std::move(stream)),
       place_(std::move(place)),
+      peer_(std::move(peer)),
       arrived_(loop),
       taken_(loop),
       read_deadline_(loop, [this] { OnReadDeadline(); }),
@@ -155,7 +156,8 @@ Await<void> Connection::CloseInOrder() {
   taken_.Notify();
   if (!is_broken_ && !is_gone_) {
     if (!stream_->is_readable_after_shutdown()) {
-      stream_->CancelRead();
+      // A client that still sends a body closes its side when it has read the reply.
+      if (!has_cut_request_) stream_->CancelRead();
       while (has_reader_) co_await arrived_.Wait();
     }
     if (!is_broken_) co_await stream_->ShutDown();

@@ -31,10 +31,16 @@
 
 namespace kvd::http {
 
+// The peer of a connection.
+struct ConnectionPeer {
+  std::string address_key;        // IpAddress::limit_key(); empty: a unix socket
+  bool is_trusted_proxy = false;  // its X-Forwarded-For names the addresses of its requests
+};
+
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
   Connection(Loop& loop, std::shared_ptr<Site> site, std::unique_ptr<ByteStream> stream,
-             ConnectionPlace place);
+             ConnectionPlace place, ConnectionPeer peer);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -84,6 +90,10 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   // Returns whether the body of the request is to be read.
   Await<bool> AdmitHead();
   void Admit(Incoming& incoming);
+  // The address for which a request counts, as IpAddress::limit_key().
+  std::string AddressKeyOf(const Request& request) const;
+  // Returns whether the body so far keeps to the limits. If not, the reply is in the queue.
+  bool KeepsBodyLimits();
   Await<bool> SendContinue();
   // Waits until at most `request_count` requests are ahead of the next one, with or without the one
   // that is being answered. Returns false if no further request is to be read.
@@ -93,6 +103,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void EnqueueError(const RequestError& error);
   std::string_view unparsed() const { return std::string_view(buffer_).substr(parsed_bytes_); }
 
+  void BeginBodyWindow();
+  bool HasFilledBodyWindow() const;
   void SetReadDeadline();
   void OnReadDeadline();
   void BecomeGone();
@@ -101,19 +113,23 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   const std::shared_ptr<Site> site_;
   const std::unique_ptr<ByteStream> stream_;
   ConnectionPlace place_;
+  const ConnectionPeer peer_;
 
   std::string buffer_;  // bytes that were read; the first parsed_bytes_ are parsed
   std::size_t parsed_bytes_ = 0;
   std::optional<RequestParser> parser_;  // of the request that is being read
   std::optional<Incoming> next_;         // this request, after its head
-  TimePoint began_at_{};                 // its head, or its body
+  TimePoint began_at_{};                 // its head, or a window of its body
+  std::size_t window_body_bytes_ = 0;    // the body's bytes at the beginning of the window
   std::deque<Incoming> queue_;
   Signal arrived_;  // wakes the server coroutine: the queue or a state has changed
   Signal taken_;    // wakes the reader: a request has been taken or answered
 
   bool is_answering_ = false;
   bool takes_no_more_ = false;  // no further request is parsed; bytes that arrive are dropped
-  bool is_closing_ = false;     // the next reply is the last one
+  bool waits_alone_ = false;  // the last request in the queue keeps the next one from being parsed
+  bool has_cut_request_ = false;  // the last request was not read to its end
+  bool is_closing_ = false;       // the next reply is the last one
   bool has_reader_ = false;
   bool is_waiting_ = false;    // the reader waits for the requests ahead
   bool is_lingering_ = false;  // all replies are written

@@ -5,8 +5,10 @@
 #include <span>
 #include <utility>
 
+#include "base/text.h"
 #include "http/serve/connection.h"
 #include "http/serve/error_reply.h"
+#include "http/serve/forwarded_address.h"
 
 namespace kvd::http {
 namespace {
@@ -45,14 +47,13 @@ Await<void> Connection::ReadRequests() {
 }
 
 Await<std::optional<std::size_t>> Connection::ReadMore() {
-  if (is_broken_ || (is_lingering_ && !stream_->is_readable_after_shutdown())) {
-    co_return std::nullopt;
-  }
+  const bool may_linger = stream_->is_readable_after_shutdown() || has_cut_request_;
+  if (is_broken_ || (is_lingering_ && !may_linger)) co_return std::nullopt;
   buffer_.erase(0, parsed_bytes_);
   parsed_bytes_ = 0;
   if (takes_no_more_) buffer_.clear();
   const std::size_t kept_bytes = buffer_.size();
-  const bool is_body = parser_ && parser_->is_header_done();
+  const bool is_body = parser_ && parser_->is_header_done() && !parser_->drops_body();
   if (kept_bytes == 0 && buffer_.capacity() > 2 * kReadBytes && !is_body) buffer_.shrink_to_fit();
   buffer_.resize(kept_bytes + (is_body ? kReadBodyBytes : kReadBytes));
   const std::span<char> free_part = std::span(buffer_).subspan(kept_bytes);
@@ -66,7 +67,8 @@ Await<void> Connection::ParseBuffer() {
     if (!parser_) {
       parsed_bytes_ += EmptyLineBytes(unparsed());
       if (unparsed().empty() || unparsed() == "\r") co_return;
-      const bool has_room = co_await WaitUntilAhead(site_->limits.waiting_requests_max - 1, false);
+      const std::size_t ahead_max = waits_alone_ ? 0 : site_->limits.waiting_requests_max - 1;
+      const bool has_room = co_await WaitUntilAhead(ahead_max, false);
       if (!has_room || takes_no_more_) co_return;
       parser_.emplace(site_->limits);
       began_at_ = std::chrono::steady_clock::now();
@@ -77,13 +79,11 @@ Await<void> Connection::ParseBuffer() {
     parsed_bytes_ += *taken;
     const bool has_new_head = parser_->is_header_done() && !had_head;
     if (has_new_head) {
-      began_at_ = std::chrono::steady_clock::now();
+      BeginBodyWindow();
       const bool goes_ahead = co_await AdmitHead();
       if (!goes_ahead || takes_no_more_) co_return;
     }
-    if (next_ && !next_->reply && !next_->body_share.GrowTo(parser_->body_bytes())) {
-      co_return EnqueueError(RequestError{503, "the server holds too many request bodies"});
-    }
+    if (next_ && !KeepsBodyLimits()) co_return;
     if (parser_->is_done()) {
       Enqueue(parser_->keeps_connection());
     } else if (unparsed().empty() || (*taken == 0 && !has_new_head)) {
@@ -94,13 +94,14 @@ Await<void> Connection::ParseBuffer() {
 
 Await<bool> Connection::AdmitHead() {
   Request& request = parser_->request();
-  next_.emplace(Incoming{.request = {}, .body_share = BodyShare(site_)});
+  next_.emplace(Incoming{.request = {}, .body_share = {site_->bodies, AddressKeyOf(request)}});
   next_->is_head = request.method == "HEAD";
   next_->is_http_1_0 = parser_->is_http_1_0();
   std::swap(next_->request, request);
   Admit(*next_);
   if (next_->is_head) next_->request.method = "GET";
-  if (next_->reply) parser_->DropBody();
+  if (next_->reply || next_->route->access == RouteAccess::kPublic) parser_->DropBody();
+  if (!KeepsBodyLimits()) co_return false;
   if (!parser_->expects_continue() || parser_->is_done() || !unparsed().empty()) co_return true;
   if (next_->reply) {
     // The client has not begun to send the body, and need not do so.
@@ -108,6 +109,37 @@ Await<bool> Connection::AdmitHead() {
     co_return false;
   }
   co_return co_await SendContinue();
+}
+
+std::string Connection::AddressKeyOf(const Request& request) const {
+  if (!peer_.is_trusted_proxy) return peer_.address_key;
+  const std::optional<IpAddress> client = ForwardedAddress(request.headers);
+  return client ? client->limit_key() : peer_.address_key;
+}
+
+bool Connection::KeepsBodyLimits() {
+  const ServeLimits& limits = site_->limits;
+  if (parser_->drops_body()) {
+    if (parser_->dropped_bytes() <= limits.public_body_bytes_max) return true;
+    if (next_->reply) {
+      Enqueue(false);
+    } else {
+      EnqueueError({413, Concat("the body is longer than ", limits.public_body_bytes_max,
+                                " bytes, which this path does not need")});
+    }
+    return false;
+  }
+  switch (next_->body_share.ResizeTo(parser_->body_bytes())) {
+    case BodyFit::kFits: return true;
+    case BodyFit::kTooManyOfAddress:
+      EnqueueError({429, Concat("the server holds request bodies of this address of more than ",
+                                limits.body_bytes_per_address_max, " bytes")});
+      return false;
+    case BodyFit::kTooManyInAll:
+      EnqueueError({503, "the server holds too many request bodies"});
+      return false;
+  }
+  return false;
 }
 
 // Decides which handler serves the request, or which reply it gets instead.
@@ -142,7 +174,7 @@ Await<bool> Connection::SendContinue() {
   const bool is_first = co_await WaitUntilAhead(0, true);
   if (!is_first) co_return false;
   const bool is_written = co_await Write("HTTP/1.1 100 Continue\r\n\r\n");
-  began_at_ = std::chrono::steady_clock::now();
+  BeginBodyWindow();
   co_return is_written;
 }
 
@@ -165,6 +197,8 @@ void Connection::Enqueue(bool keeps_connection) {
   next_->request.body = std::move(parser_->request().body);
   next_->keeps_connection = keeps_connection;
   if (!keeps_connection) takes_no_more_ = true;
+  has_cut_request_ = !parser_->is_done();
+  waits_alone_ = parser_->drops_body();
   queue_.push_back(std::move(*next_));
   next_.reset();
   parser_.reset();
@@ -173,10 +207,11 @@ void Connection::Enqueue(bool keeps_connection) {
 
 void Connection::EnqueueError(const RequestError& error) {
   if (!next_) {
-    next_.emplace(Incoming{.request = {}, .body_share = BodyShare(site_)});
+    next_.emplace(Incoming{.request = {}, .body_share = {site_->bodies, {}}});
     next_->is_head = parser_->request().method == "HEAD";
   }
   next_->reply = ErrorReply(error.status, error.message);
+  next_->body_share.Clear();
   parser_->DropBody();
   Enqueue(false);
 }
@@ -194,9 +229,19 @@ void Connection::SetReadDeadline() {
   } else if (!parser_->is_header_done()) {
     read_deadline_.Set(began_at_ + limits.header_time);
   } else {
-    const std::chrono::seconds further(parser_->body_bytes() / limits.body_bytes_per_second_min);
-    read_deadline_.Set(began_at_ + limits.body_time + further);
+    read_deadline_.Set(began_at_ + limits.body_window);
   }
+}
+
+void Connection::BeginBodyWindow() {
+  began_at_ = std::chrono::steady_clock::now();
+  window_body_bytes_ = parser_->body_bytes();
+}
+
+// The bytes of a chunked body count without its lines, which a client can send without end.
+bool Connection::HasFilledBodyWindow() const {
+  return parser_->is_header_done() &&
+         parser_->body_bytes() - window_body_bytes_ >= site_->limits.body_window_bytes_min;
 }
 
 void Connection::OnReadDeadline() {
@@ -204,6 +249,9 @@ void Connection::OnReadDeadline() {
     Break();  // the client does not close its side, or the handshake takes too long
   } else if (!parser_) {
     CloseSoon();
+  } else if (HasFilledBodyWindow()) {
+    BeginBodyWindow();
+    SetReadDeadline();
   } else {
     try {
       EnqueueError(parser_->SlownessError());

@@ -31,6 +31,8 @@ class ConnectionTable final : public std::enable_shared_from_this<ConnectionTabl
   ConnectionPlace Enter(std::string peer);
 
   std::size_t connection_count() const { return connection_count_; }
+  // Of the peers with connections that count.
+  std::size_t peer_count() const { return counts_by_peer_.size(); }
   // Calls a function for every connection. The function may end connections.
   void ForEach(const std::function<void(Connection&)>& call);
   // Wakes its waiters when a connection has left.

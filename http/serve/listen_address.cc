@@ -8,8 +8,10 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "base/text.h"
+#include "http/serve/ip_address.h"
 
 namespace kvd::http {
 namespace {
@@ -50,12 +52,8 @@ sockaddr_in6 AsIpv6(const sockaddr_storage& address) {
 }  // namespace
 
 bool ListenAddress::is_loopback() const {
-  if (address.ss_family == AF_INET) {
-    return (ntohl(AsIpv4(address).sin_addr.s_addr) >> 24) == 127;
-  }
-  if (address.ss_family != AF_INET6) return false;
-  const in6_addr ipv6 = AsIpv6(address).sin6_addr;
-  return IN6_IS_ADDR_LOOPBACK(&ipv6) || (IN6_IS_ADDR_V4MAPPED(&ipv6) && ipv6.s6_addr[12] == 127);
+  const std::optional<IpAddress> ip = IpAddress::Of(address);
+  return ip && ip->is_loopback();
 }
 
 Result<ListenAddress> ResolveListenAddress(const std::string& host, std::uint16_t port) {
@@ -105,19 +103,6 @@ std::string UrlOf(const ListenAddress& address, std::uint16_t port, bool has_tls
   const in_addr ipv4 = AsIpv4(address.address).sin_addr;
   ::inet_ntop(AF_INET, &ipv4, text.data(), text.size());
   return Concat(scheme, text.data(), ":", port);
-}
-
-std::string PeerKey(const sockaddr_storage& peer) {
-  constexpr std::size_t kIpv6Bytes = 8;
-  if (peer.ss_family == AF_INET) {
-    const in_addr ipv4 = AsIpv4(peer).sin_addr;
-    return {reinterpret_cast<const char*>(&ipv4), sizeof ipv4};
-  }
-  if (peer.ss_family != AF_INET6) return {};
-  const in6_addr ipv6 = AsIpv6(peer).sin6_addr;
-  const char* const bytes = reinterpret_cast<const char*>(ipv6.s6_addr);
-  if (IN6_IS_ADDR_V4MAPPED(&ipv6)) return {bytes + 12, 4};
-  return {bytes, kIpv6Bytes};
 }
 
 }  // namespace kvd::http

@@ -34,8 +34,4 @@ Status CheckExposure(const ListenAddress& address, bool has_keys, bool no_auth);
 // The address as a client names it: "http://127.0.0.1:8080", "https://[::1]:443", "unix:PATH".
 std::string UrlOf(const ListenAddress& address, std::uint16_t port, bool has_tls);
 
-// The part of a peer's address that the limit per peer counts: an IPv4 address, or the first 64
-// bits of an IPv6 address, as bytes; empty for a unix socket.
-std::string PeerKey(const sockaddr_storage& peer);
-
 }  // namespace kvd::http

@@ -55,6 +55,16 @@ void SetTcpOptions(int socket) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 4);
 }
 
+ConnectionPeer PeerOf(const sockaddr_storage& peer,
+                      const std::vector<AddressRange>& trusted_proxies) {
+  const std::optional<IpAddress> address = IpAddress::Of(peer);
+  if (!address) return {};
+  return {.address_key = address->limit_key(),
+          .is_trusted_proxy = std::ranges::any_of(trusted_proxies, [&](const AddressRange& range) {
+            return range.Contains(*address);
+          })};
+}
+
 // Writes a 503 and waits until the client has read it. Never reads the request.
 Await<void> Refuse(Loop& loop, std::unique_ptr<ByteStream> stream, std::string message,
                    std::chrono::milliseconds linger_time, std::shared_ptr<std::size_t> count) {
@@ -126,11 +136,14 @@ Listener::Listener(Loop& loop, const ListenOptions& options, const Router& route
                    std::unique_ptr<asio::ssl::context> tls)
     : loop_(loop),
       table_(std::make_shared<ConnectionTable>(loop, options.limits)),
+      bodies_(std::make_shared<HeldBodies>(options.limits)),
       port_(socket.port()),
       url_(UrlOf(options.address, port_, tls != nullptr)),
       accepting_(std::make_shared<Accepting>(
-          loop, std::make_shared<Site>(Site{router, access, options.limits}), table_,
-          std::move(socket), std::move(tls))) {}
+          loop,
+          std::make_shared<Site>(
+              Site{router, access, options.limits, options.trusted_proxies, bodies_}),
+          table_, std::move(socket), std::move(tls))) {}
 
 Listener::~Listener() {
   if (accepting_) accepting_->Stop();
@@ -182,8 +195,11 @@ bool Listener::Accepting::Admit(UniqueFd client, const sockaddr_storage& peer) {
   const int family = peer.ss_family == AF_UNSPEC ? AF_UNIX : peer.ss_family;
   if (family != AF_UNIX) SetTcpOptions(client.get());
   try {
-    std::string peer_key = PeerKey(peer);
-    std::string refusal = table->RefusalOf(peer_key);
+    ConnectionPeer connection_peer = PeerOf(peer, site->trusted_proxies);
+    // The connections of a proxy are those of many clients.
+    std::string limited_peer =
+        connection_peer.is_trusted_proxy ? std::string() : connection_peer.address_key;
+    std::string refusal = table->RefusalOf(limited_peer);
     if (!refusal.empty()) {
       // Through TLS a reply would need a handshake, which costs more than a request.
       if (tls || *refused_count >= site->limits.refused_count_max) return true;
@@ -193,10 +209,12 @@ bool Listener::Accepting::Admit(UniqueFd client, const sockaddr_storage& peer) {
                      asio::detached);
       return true;
     }
-    ConnectionPlace place = table->Enter(std::move(peer_key));
+    ConnectionPlace place = table->Enter(std::move(limited_peer));
     std::unique_ptr<ByteStream> stream = tls ? MakeTlsStream(loop, family, std::move(client), tls)
                                              : MakePlainStream(loop, family, std::move(client));
-    std::make_shared<Connection>(loop, site, std::move(stream), std::move(place))->Start();
+    std::make_shared<Connection>(loop, site, std::move(stream), std::move(place),
+                                 std::move(connection_peer))
+        ->Start();
     return true;
   } catch (...) {
     return false;  // out of memory; the client is closed

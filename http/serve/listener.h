@@ -18,12 +18,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "http/loop/await.h"
 #include "http/loop/signal.h"
 #include "http/serve/access.h"
+#include "http/serve/address_range.h"
 #include "http/serve/connection_table.h"
+#include "http/serve/held_bodies.h"
 #include "http/serve/limits.h"
 #include "http/serve/listen_address.h"
 #include "http/serve/listening_socket.h"
@@ -37,6 +40,7 @@ struct ListenOptions {
   ListenAddress address;
   std::optional<TlsFiles> tls = std::nullopt;
   ServeLimits limits = {};
+  std::vector<AddressRange> trusted_proxies = {};
 };
 
 class Listener {
@@ -52,7 +56,8 @@ class Listener {
 
   std::uint16_t port() const { return port_; }
   const std::string& url() const { return url_; }
-  std::size_t connection_count() const { return table_->connection_count(); }
+  const ConnectionTable& connections() const { return *table_; }
+  const HeldBodies& bodies() const { return *bodies_; }
 
   void Start();
   // Stops accepting, removes a unix socket's file, closes connections without requests at once and
@@ -69,6 +74,7 @@ class Listener {
 
   Loop& loop_;
   std::shared_ptr<ConnectionTable> table_;
+  std::shared_ptr<HeldBodies> bodies_;
   std::uint16_t port_ = 0;
   std::string url_;
   std::shared_ptr<Accepting> accepting_;  // null after Stop

@@ -31,6 +31,7 @@ struct RequestParser::Impl {
   ChunkDecoder chunks;
   bool drops_body = false;
   std::size_t body_bytes = 0;
+  std::uint64_t line_bytes = 0;  // of the lines between chunks
 };
 
 std::expected<std::size_t, RequestError> RequestParser::Impl::Put(std::string_view bytes) {
@@ -49,6 +50,7 @@ std::expected<std::size_t, RequestError> RequestParser::Impl::PutChunks(std::str
   while (taken_bytes < bytes.size() && !chunks.is_done()) {
     const ChunkDecoder::Step step = chunks.Take(bytes.substr(taken_bytes));
     taken_bytes += step.taken_bytes;
+    line_bytes += step.taken_bytes - step.body.size();
     TakeBody(step.body);
     switch (step.problem) {
       case ChunkDecoder::Problem::kNone: break;
@@ -105,6 +107,13 @@ std::size_t RequestParser::body_bytes() const { return impl_->body_bytes; }
 void RequestParser::DropBody() {
   impl_->drops_body = true;
   impl_->head().request.body = std::string();
+}
+
+bool RequestParser::drops_body() const { return impl_->drops_body; }
+
+std::uint64_t RequestParser::dropped_bytes() const {
+  if (!impl_->head().is_chunked) return impl_->head().content_length;
+  return std::max<std::uint64_t>(impl_->body_bytes, impl_->line_bytes);
 }
 
 Request& RequestParser::request() { return impl_->head().request; }

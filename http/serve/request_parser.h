@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <expected>
 #include <memory>
 #include <string>
@@ -45,8 +46,12 @@ class RequestParser {
   bool keeps_connection() const;   // the client wants to keep the connection
   bool expects_continue() const;   // the client waits for "100 Continue" before it sends the body
   std::size_t body_bytes() const;  // received so far
-  // Drops the body from now on. For a request that is refused before its body.
+  // Drops the body from now on. For a request that is refused before its body, or does not need it.
   void DropBody();
+  bool drops_body() const;
+  // Of a body that is dropped: its Content-Length, also before it arrives. Of a body in chunks: the
+  // bytes of the chunks that have arrived or those of the lines between them, whichever are more.
+  std::uint64_t dropped_bytes() const;
 
   // The request so far: the head after the headers, all of it when is_done(). The caller may move
   // from it at the end.

@@ -20,7 +20,7 @@ namespace kvd::http {
 
 // What a route needs of the caller.
 enum class RouteAccess : unsigned char {
-  kPublic,  // served without a key: /health
+  kPublic,  // served without a key, and without the body of the request: /health
   kKey,     // needs one of the keys, if the server has keys
 };
 

@@ -188,6 +188,7 @@ TEST(ParseFlagsTest, AcceptsWhatLlamaServersTestsPass) {
       {"--no-cache-prompt"},
       {"--spm-infill"},
       {"--cors-origins", "*"},
+      {"--trusted-proxy", "10.0.0.0/8,::1"},
       {"--ssl-key-file", file, "--ssl-cert-file", file},
       {"--no-mmproj"},
       {"--no-models-autoload"},
@@ -284,6 +285,16 @@ TEST(ParseFlagsTest, DividesTheContextBetweenTheSlotsAsLlamaServerDoes) {
   EXPECT_TRUE(chosen.is_unified);
   EXPECT_EQ(chosen.context_cells, 512u);
   EXPECT_EQ(Parsed({"-np", "3"}).context_cells, 0u);
+}
+
+TEST(ParseFlagsTest, CollectsTheTrustedProxies) {
+  const Settings settings =
+      Parsed({"--trusted-proxy", "10.0.0.0/8, ::1,", "--trusted-proxy", "192.0.2.1"});
+  EXPECT_EQ(settings.trusted_proxies, (std::vector<std::string>{"10.0.0.0/8", "::1", "192.0.2.1"}));
+  EXPECT_TRUE(Parsed({}).trusted_proxies.empty());
+  for (const char* value : {"", ","}) {
+    EXPECT_TRUE(Refusal({"--trusted-proxy", value}).ends_with("is not a list of networks"));
+  }
 }
 
 TEST(ParseFlagsTest, SortsAliases) {

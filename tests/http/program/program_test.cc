@@ -193,6 +193,14 @@ TEST_F(ProgramTest, RefusesAnAddressThatOthersCanReachWithoutAKey) {
   EXPECT_EQ(gateway.Wait(), 1);
 }
 
+TEST_F(ProgramTest, NamesATrustedProxyThatIsNoNetwork) {
+  GatewayProcess gateway(folder(), {"--trusted-proxy", "::1,10.0.0.1/8"});
+  EXPECT_EQ(gateway.Wait(), 1);
+  EXPECT_NE(gateway.error_text().find("--trusted-proxy: \"10.0.0.1/8\": the address has bits"),
+            std::string::npos)
+      << gateway.error_text();
+}
+
 TEST_F(ProgramTest, ServesAUnixSocket) {
   const std::string path = folder() + "/http.sock";
   GatewayProcess gateway(folder(), {"--host", "unix:" + path});

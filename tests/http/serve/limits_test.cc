@@ -142,8 +142,7 @@ TEST(ServeLimitsTest, DoesNotWaitForSlowHeaders) {
 
 TEST(ServeLimitsTest, DoesNotWaitForSlowBodies) {
   ToyOptions options;
-  options.limits.body_time = milliseconds(50);
-  options.limits.body_bytes_per_second_min = 1u << 30;
+  options.limits.body_window = milliseconds(50);
   ToyServer server(options);
   RawClient client(server.port());
   ASSERT_TRUE(client.SendRequest("POST", "/echo", "Content-Length: 5\r\n"));
@@ -151,17 +150,93 @@ TEST(ServeLimitsTest, DoesNotWaitForSlowBodies) {
   ExpectRefusal(client, 408, "timeout_error");
 }
 
-TEST(ServeLimitsTest, GivesALargeBodyMoreTime) {
+// Sends `piece` every few milliseconds until the server closes the connection, and expects 408.
+void ExpectTimeoutOfTrickle(ToyServer& server, std::string_view headers, std::string_view piece) {
+  RawClient client(server.port());
+  ASSERT_TRUE(client.SendRequest("POST", "/echo", headers));
+  ASSERT_TRUE(Eventually([&] { return !client.Send(piece); }));
+  EXPECT_EQ(client.ReadReply().status, 408) << piece;
+}
+
+TEST(ServeLimitsTest, EndsABodyThatArrivesBelowTheMinimumRate) {
   ToyOptions options;
-  options.limits.body_time = milliseconds(50);
-  options.limits.body_bytes_per_second_min = 1;  // every byte is worth a second
+  options.limits.body_window = milliseconds(50);
+  options.limits.body_window_bytes_min = 1000;
+  options.limits.linger_time = milliseconds(50);
+  ToyServer server(options);
+  ExpectTimeoutOfTrickle(server, "Content-Length: 60000000\r\n", "a");
+  ExpectTimeoutOfTrickle(server, "Transfer-Encoding: chunked\r\n", "1\r\na\r\n");
+  EXPECT_EQ(server.held_body_bytes(), 0u);
+}
+
+// The extension of a chunk and the trailers are no progress, however many bytes they have.
+TEST(ServeLimitsTest, CountsOnlyBytesOfTheBodyAsProgress) {
+  ToyOptions options;
+  options.limits.body_window = milliseconds(50);
+  options.limits.body_window_bytes_min = 1;
+  options.limits.linger_time = milliseconds(50);
+  options.limits.header_bytes_max = 1u << 30;
+  ToyServer server(options);
+  for (const char* start : {"1;", "3\r\nabc\r\n5", "0\r\nA: "}) {
+    RawClient client(server.port());
+    ASSERT_TRUE(client.SendRequest("POST", "/echo", "Transfer-Encoding: chunked\r\n"));
+    ASSERT_TRUE(client.Send(start));
+    ASSERT_TRUE(Eventually([&] { return !client.Send(start[0] == '3' ? ";aaaa" : "aaaaa"); }));
+    EXPECT_EQ(client.ReadReply().status, 408) << start;
+  }
+}
+
+TEST(ServeLimitsTest, ReadsABodyThatKeepsTheMinimumRate) {
+  ToyOptions options;
+  options.limits.body_window = milliseconds(1000);
+  options.limits.body_window_bytes_min = 1;
+  ToyServer server(options);
+  for (const bool in_chunks : {false, true}) {
+    RawClient client(server.port());
+    const char* framing = in_chunks ? "Transfer-Encoding: chunked\r\n" : "Content-Length: 13\r\n";
+    ASSERT_TRUE(client.SendRequest("POST", "/echo", framing));
+    for (int i = 0; i < 12; ++i) {
+      std::this_thread::sleep_for(milliseconds(200));
+      ASSERT_TRUE(client.Send(in_chunks ? "1\r\na\r\n" : "a"));
+    }
+    ASSERT_TRUE(client.Send(in_chunks ? "1\r\na\r\n0\r\n\r\n" : "a"));
+    EXPECT_EQ(client.ReadReply().body, std::string(13, 'a'));
+  }
+}
+
+TEST(ServeLimitsTest, BeginsTheWindowOfABodyAfterContinue) {
+  ToyOptions options;
+  options.limits.body_window = milliseconds(1000);
   ToyServer server(options);
   RawClient client(server.port());
-  ASSERT_TRUE(client.SendRequest("POST", "/echo", "Content-Length: 62\r\n"));
-  ASSERT_TRUE(client.Send(std::string(61, 'a')));
-  std::this_thread::sleep_for(milliseconds(200));
-  ASSERT_TRUE(client.Send("a"));
-  EXPECT_EQ(client.ReadReply().body, std::string(62, 'a'));
+  ASSERT_TRUE(client.SendRequest("GET", "/wait"));
+  ASSERT_TRUE(client.SendRequest("POST", "/echo", "Expect: 100-continue\r\nContent-Length: 5\r\n"));
+  ASSERT_TRUE(Eventually([&] { return server.started_count == 1; }));
+  std::this_thread::sleep_for(milliseconds(1200));
+  server.Release();
+  EXPECT_EQ(client.ReadReply().body, "waited");
+  EXPECT_EQ(client.ReadReply().status, 100);
+  ASSERT_TRUE(client.Send("hello"));
+  EXPECT_EQ(client.ReadReply().body, "hello");
+}
+
+TEST(ServeLimitsTest, AShorterTimeoutKeepsTheRateOfABody) {
+  const ServeLimits normal;
+  ServeLimits limits;
+  limits.ShortenTo(std::chrono::hours(1));
+  EXPECT_EQ(limits.body_window, normal.body_window);
+  EXPECT_EQ(limits.body_window_bytes_min, normal.body_window_bytes_min);
+  EXPECT_EQ(limits.idle_time, normal.idle_time);
+  limits.ShortenTo(std::chrono::seconds(20));
+  EXPECT_EQ(limits.body_window, normal.body_window);
+  EXPECT_EQ(limits.write_time, std::chrono::seconds(20));
+  EXPECT_EQ(limits.idle_time, std::chrono::seconds(20));
+  limits.ShortenTo(std::chrono::seconds(1));
+  EXPECT_EQ(limits.body_window, std::chrono::seconds(1));
+  EXPECT_EQ(limits.body_window_bytes_min, normal.body_window_bytes_min / 10);
+  limits.body_window_bytes_min = 1;
+  limits.ShortenTo(milliseconds(1));
+  EXPECT_EQ(limits.body_window_bytes_min, 1u);
 }
 
 TEST(ServeLimitsTest, ClosesIdleConnections) {

@@ -218,6 +218,36 @@ TEST_F(TlsTest, ServesHttpThroughTls) {
   EXPECT_TRUE(client.ReadsCloseNotification());
 }
 
+// The server reads on after the reply: closing a socket with unread bytes would send a reset.
+TEST_F(TlsTest, DeliversTheRefusalOfALargeBody) {
+  options_.limits.handshake_time = milliseconds(10'000);
+  options_.limits.linger_time = milliseconds(60'000);
+  ToyServer server(options_);
+  const std::string body(8u << 20, 'a');
+  for (const auto& [request, status] :
+       {std::pair("POST /no-such-path", "404"), std::pair("POST /open", "413")}) {
+    TlsClient client(server.port(), 0);
+    ASSERT_TRUE(client.is_connected());
+    const std::string reply =
+        client.Ask(Concat(request, " HTTP/1.1\r\nHost: localhost\r\nContent-Length: ", body.size(),
+                          "\r\n\r\n", body));
+    EXPECT_TRUE(reply.starts_with(Concat("HTTP/1.1 ", status))) << reply;
+  }
+  EXPECT_TRUE(Eventually([&] { return server.connection_count() == 0; }));
+}
+
+TEST_F(TlsTest, EndsAClientThatDoesNotCloseAfterARefusal) {
+  options_.limits.handshake_time = milliseconds(10'000);
+  options_.limits.linger_time = milliseconds(50);
+  ToyServer server(options_);
+  TlsClient client(server.port(), 0);
+  ASSERT_TRUE(client.is_connected());
+  const std::string reply = client.Ask(
+      "POST /no-such-path HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\nabc");
+  EXPECT_TRUE(reply.starts_with("HTTP/1.1 404")) << reply;
+  EXPECT_TRUE(Eventually([&] { return server.connection_count() == 0; }));
+}
+
 TEST_F(TlsTest, NoticesAHangUp) {
   ToyServer server(options_);
   {

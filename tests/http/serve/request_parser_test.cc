@@ -217,6 +217,26 @@ TEST(RequestParserTest, DropsTheBodyOfARefusedRequest) {
   EXPECT_EQ(parser.request().body, "");
 }
 
+TEST(RequestParserTest, CountsTheBytesOfADroppedBody) {
+  const ServeLimits limits;
+  const std::string start = "POST / HTTP/1.1\r\nHost: a\r\n";
+  RequestParser known(limits);
+  ASSERT_TRUE(known.Put(start + "Content-Length: 4\r\n\r\n"));
+  EXPECT_FALSE(known.drops_body());
+  known.DropBody();
+  EXPECT_TRUE(known.drops_body());
+  EXPECT_EQ(known.dropped_bytes(), 4u);
+  RequestParser chunked(limits);
+  ASSERT_TRUE(chunked.Put(start + "Transfer-Encoding: chunked\r\n\r\n"));
+  chunked.DropBody();
+  EXPECT_EQ(chunked.dropped_bytes(), 0u);
+  ASSERT_TRUE(chunked.Put("1;abc\r\nx\r\n"));
+  EXPECT_EQ(chunked.dropped_bytes(), 9u);  // of lines
+  ASSERT_TRUE(chunked.Put(Concat("14\r\n", std::string(20, 'x'))));
+  EXPECT_EQ(chunked.dropped_bytes(), 21u);  // of chunks
+  EXPECT_EQ(chunked.request().body, "");
+}
+
 TEST(RequestParserTest, SkipsEmptyLinesBeforeARequest) {
   EXPECT_EQ(EmptyLineBytes("\r\n\r\nGET"), 4u);
   EXPECT_EQ(EmptyLineBytes("\r\n\r"), 2u);

@@ -189,16 +189,5 @@ TEST(ListenAddressTest, HasTheUrlOfAClient) {
   EXPECT_EQ(UrlOf(*ResolveListenAddress("unix:/tmp/a", 0), 0, false), "unix:/tmp/a");
 }
 
-TEST(ListenAddressTest, CountsIpv6PeersBySixtyFourBits) {
-  const auto key_of = [](const char* host) {
-    return PeerKey(ResolveListenAddress(host, 0)->address);
-  };
-  EXPECT_EQ(key_of("2001:db8::1"), key_of("2001:db8::2"));
-  EXPECT_NE(key_of("2001:db8::1"), key_of("2001:db8:0:1::1"));
-  EXPECT_EQ(key_of("127.0.0.1"), key_of("::ffff:127.0.0.1"));
-  EXPECT_NE(key_of("127.0.0.1"), key_of("127.0.0.2"));
-  EXPECT_EQ(key_of("unix:/tmp/a"), "");
-}
-
 }  // namespace
 }  // namespace kvd::http

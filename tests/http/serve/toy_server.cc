@@ -1,5 +1,7 @@
 #include "tests/http/serve/toy_server.h"
 
+#include <gtest/gtest.h>
+
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -138,13 +140,12 @@ ToyServer::ToyServer(const ToyOptions& options) : state_(std::make_unique<State>
   AddRoutes();
   const Result<ListenAddress> address = ResolveListenAddress(options.host, 0);
   if (!address) std::abort();
-  Result<std::unique_ptr<Listener>> listener = Listener::Create(state_->loop,
-                                                                ListenOptions{
-                                                                    .address = *address,
-                                                                    .tls = options.tls,
-                                                                    .limits = options.limits,
-                                                                },
-                                                                state_->router, state_->access);
+  ListenOptions listen{.address = *address, .tls = options.tls, .limits = options.limits};
+  for (const std::string& network : options.trusted_proxies) {
+    listen.trusted_proxies.push_back(*AddressRange::Read(network));
+  }
+  Result<std::unique_ptr<Listener>> listener =
+      Listener::Create(state_->loop, listen, state_->router, state_->access);
   if (!listener) {
     std::fprintf(stderr, "%s\n", listener.error().message.c_str());
     std::abort();
@@ -167,6 +168,8 @@ void ToyServer::AddRoutes() {
   };
   router.Add(Route{
       .method = "GET", .pattern = "/health", .access = RouteAccess::kPublic, .handler = Health});
+  router.Add(Route{
+      .method = "POST", .pattern = "/open", .access = RouteAccess::kPublic, .handler = EchoBody});
   router.Add(Route{.method = "POST", .pattern = "/echo", .handler = EchoBody});
   get("/echo", EchoHead);
   get("/part/{}", EchoParts);
@@ -209,6 +212,10 @@ void ToyServer::Stop(std::chrono::milliseconds grace) {
         state_->loop,
         [this, grace]() -> Await<void> {
           co_await state_->listener->Stop(grace);
+          EXPECT_EQ(state_->listener->connections().connection_count(), 0u);
+          EXPECT_EQ(state_->listener->connections().peer_count(), 0u);
+          EXPECT_EQ(state_->listener->bodies().byte_count(), 0u);
+          EXPECT_EQ(state_->listener->bodies().address_count(), 0u);
           state_->listener.reset();
           state_->work.reset();
         },
@@ -219,7 +226,14 @@ void ToyServer::Stop(std::chrono::milliseconds grace) {
 
 std::size_t ToyServer::connection_count() {
   std::promise<std::size_t> count;
-  asio::post(state_->loop, [&] { count.set_value(state_->listener->connection_count()); });
+  asio::post(state_->loop,
+             [&] { count.set_value(state_->listener->connections().connection_count()); });
+  return count.get_future().get();
+}
+
+std::size_t ToyServer::held_body_bytes() {
+  std::promise<std::size_t> count;
+  asio::post(state_->loop, [&] { count.set_value(state_->listener->bodies().byte_count()); });
   return count.get_future().get();
 }
 

@@ -1,6 +1,7 @@
 // ToyServer: a Listener with toy handlers, on a thread of its own.
 //
 //   GET    /health        public: {"status":"ok"}
+//   POST   /open          public: the body
 //   POST   /echo          the body
 //   GET    /echo          method, path, query, key and tenant, a line each
 //   GET    /part/{}       the part;   GET /rest/{*}: the parts
@@ -21,6 +22,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "http/serve/access.h"
 #include "http/serve/limits.h"
@@ -33,6 +35,7 @@ struct ToyOptions {
   AccessOptions access = {};
   ServeLimits limits = {};
   std::optional<TlsFiles> tls = std::nullopt;
+  std::vector<std::string> trusted_proxies = {};
 };
 
 class ToyServer {
@@ -47,9 +50,10 @@ class ToyServer {
 
   // Ends the handlers of /wait and /wait-stream.
   void Release();
-  // Stops the server and waits until it has stopped.
+  // Stops the server, waits until it has stopped, and checks that it counts nothing any more.
   void Stop(std::chrono::milliseconds grace = std::chrono::milliseconds(0));
   std::size_t connection_count();
+  std::size_t held_body_bytes();
 
   std::atomic<int> started_count{0};  // handlers of /wait, /wait-stream and /flood that have begun
   std::atomic<int> ended_count{0};    // and those that have ended
