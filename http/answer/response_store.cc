@@ -3,13 +3,14 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <utility>
 #include <vector>
 
+#include "base/file_calls.h"
 #include "base/siphash.h"
 #include "base/text.h"
 
@@ -18,10 +19,17 @@ namespace {
 
 constexpr std::string_view kPrefix = "resp_";
 constexpr std::size_t kDigits = 32;
+constexpr std::string_view kNewEnding = ".new";
 
 std::unexpected<Error> NoResponse(std::string_view id) {
   return Fail(Code::kNotFound, "response: no stored response has the id \"", id.substr(0, 64),
               "\"");
+}
+
+// The error of a file or folder that could not be opened or removed.
+std::unexpected<Error> NoFile(std::string_view id) {
+  const bool is_missing = errno == ENOENT || errno == ELOOP || errno == ENOTDIR;
+  return is_missing ? NoResponse(id) : FailErrno("response");
 }
 
 std::string FolderName(const std::string& tenant) {
@@ -30,15 +38,6 @@ std::string FolderName(const std::string& tenant) {
                 static_cast<unsigned long long>(SipHash24(5, 6, tenant)),
                 static_cast<unsigned long long>(SipHash24(7, 8, tenant)));
   return name;
-}
-
-Status WriteAll(int file, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file, bytes.data(), bytes.size());
-    if (count < 0) return FailErrno("response");
-    bytes.remove_prefix(static_cast<std::size_t>(count));
-  }
-  return {};
 }
 
 }  // namespace
@@ -53,22 +52,18 @@ bool ResponseStore::IsId(std::string_view id) {
 Result<std::unique_ptr<ResponseStore>> ResponseStore::Open(const std::string& directory) {
   UniqueFd opened;
   if (!directory.empty()) {
-    if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) return FailErrno(directory);
-    opened = UniqueFd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    if (FileCalls::MakeDirectory(directory, 0700) != 0 && errno != EEXIST)
+      return FailErrno(directory);
+    opened = UniqueFd(
+        FileCalls::Open(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (!opened) return FailErrno(directory);
   }
   return std::unique_ptr<ResponseStore>(new ResponseStore(std::move(opened)));
 }
 
-Result<UniqueFd> ResponseStore::Folder(const std::string& tenant, bool is_made) const {
-  const std::string name = FolderName(tenant);
-  if (is_made && ::mkdirat(directory_.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
-    return FailErrno("responses");
-  }
-  UniqueFd folder(
-      ::openat(directory_.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  if (!folder) return FailErrno("responses");
-  return folder;
+UniqueFd ResponseStore::OpenFolder(const std::string& tenant) const {
+  return UniqueFd(FileCalls::Open(directory_.get(), FolderName(tenant),
+                                  O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
 }
 
 void ResponseStore::RemoveOldest(int folder) {
@@ -77,6 +72,10 @@ void ResponseStore::RemoveOldest(int folder) {
   std::vector<std::pair<std::int64_t, std::string>> files;  // by time of writing
   while (const dirent* const entry = ::readdir(directory)) {
     struct stat status{};
+    // Put has ended, so this is of a process that was killed while it wrote.
+    if (std::string_view(entry->d_name).ends_with(kNewEnding)) {
+      (void)FileCalls::Unlink(folder, entry->d_name);
+    }
     if (!IsId(entry->d_name) || ::fstatat(folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
       continue;
     files.emplace_back(status.st_mtim.tv_sec, entry->d_name);
@@ -85,7 +84,7 @@ void ResponseStore::RemoveOldest(int folder) {
   if (files.size() <= kResponsesMax) return;
   std::ranges::sort(files);
   files.resize(files.size() - kResponsesMax);
-  for (const auto& [time, name] : files) (void)::unlinkat(folder, name.c_str(), 0);
+  for (const auto& [time, name] : files) (void)FileCalls::Unlink(folder, name);
 }
 
 Status ResponseStore::Put(const std::string& tenant, const std::string& id, std::string_view json) {
@@ -93,34 +92,40 @@ Status ResponseStore::Put(const std::string& tenant, const std::string& id, std:
   if (json.size() > kBytesMax) {
     return Fail(Code::kNoSpace, "response: ", json.size(), " bytes are more than ", kBytesMax);
   }
-  KVD_TRY(const UniqueFd folder, Folder(tenant, true));
-  const std::string temporary = id + ".new";
-  (void)::unlinkat(folder.get(), temporary.c_str(), 0);
-  const UniqueFd file(::openat(folder.get(), temporary.c_str(),
-                               O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const std::string name = FolderName(tenant);
+  const bool has_folder =
+      FileCalls::MakeDirectoryAt(directory_.get(), name, 0700) == 0 || errno == EEXIST;
+  const UniqueFd folder = has_folder ? OpenFolder(tenant) : UniqueFd();
+  if (!folder) return FailErrno("responses");
+  const std::string temporary = Concat(id, kNewEnding);
+  (void)FileCalls::Unlink(folder.get(), temporary);
+  const UniqueFd file(FileCalls::Open(folder.get(), temporary,
+                                      O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return FailErrno("response");
-  const Status written = WriteAll(file.get(), json);
-  if (written && ::renameat(folder.get(), temporary.c_str(), folder.get(), id.c_str()) == 0) {
+  const Status written = FileCalls::WriteAll(file.get(), json, "response");
+  if (written && FileCalls::Rename(folder.get(), temporary, id) == 0) {
     // Listing the folder takes as long as it has files, so it is not done each time.
     if (++puts_ % kPutsBetweenListings == 0) RemoveOldest(folder.get());
     return {};
   }
   const Status failed = written ? Status(FailErrno("response")) : written;
-  (void)::unlinkat(folder.get(), temporary.c_str(), 0);
+  (void)FileCalls::Unlink(folder.get(), temporary);
   return failed;
 }
 
 Result<std::string> ResponseStore::Get(const std::string& tenant, std::string_view id) const {
   if (!directory_ || !IsId(id)) return NoResponse(id);
-  const Result<UniqueFd> folder = Folder(tenant, false);
-  if (!folder) return NoResponse(id);
+  const UniqueFd folder = OpenFolder(tenant);
+  if (!folder) return NoFile(id);
   const UniqueFd file(
-      ::openat(folder->get(), std::string(id).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!file) return NoResponse(id);
+      FileCalls::Open(folder.get(), std::string(id), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!file) return NoFile(id);
   std::string bytes;
   char portion[1u << 14];
   for (;;) {
-    const ssize_t count = ::read(file.get(), portion, sizeof portion);
+    const ssize_t count =
+        FileCalls::Read(file.get(), portion, sizeof portion, static_cast<off_t>(bytes.size()));
+    if (count < 0 && errno == EINTR) continue;
     if (count < 0) return FailErrno("response");
     if (count == 0) return bytes;
     bytes.append(portion, static_cast<std::size_t>(count));
@@ -130,10 +135,8 @@ Result<std::string> ResponseStore::Get(const std::string& tenant, std::string_vi
 
 Status ResponseStore::Remove(const std::string& tenant, std::string_view id) {
   if (!directory_ || !IsId(id)) return NoResponse(id);
-  const Result<UniqueFd> folder = Folder(tenant, false);
-  if (!folder || ::unlinkat(folder->get(), std::string(id).c_str(), 0) != 0) {
-    return NoResponse(id);
-  }
+  const UniqueFd folder = OpenFolder(tenant);
+  if (!folder || FileCalls::Unlink(folder.get(), std::string(id)) != 0) return NoFile(id);
   return {};
 }
 

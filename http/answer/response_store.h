@@ -43,8 +43,8 @@ class ResponseStore {
 
  private:
   explicit ResponseStore(UniqueFd directory) : directory_(std::move(directory)) {}
-  // The tenant's folder; made if `is_made`.
-  Result<UniqueFd> Folder(const std::string& tenant, bool is_made) const;
+  // The tenant's folder; empty, with errno: it cannot be opened.
+  UniqueFd OpenFolder(const std::string& tenant) const;
   static void RemoveOldest(int folder);
 
   UniqueFd directory_;

@@ -1,12 +1,11 @@
 #include "http/answer/slot_file.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "base/text.h"
+#include "base/file_calls.h"
 
 namespace kvd::http {
 
@@ -14,11 +13,12 @@ Result<SlotFile> SlotFile::Open(const std::string& path, std::uint32_t slot_coun
   SlotFile file;
   file.handles_.resize(slot_count, SequenceHandle::kNone);
   if (path.empty()) return file;
-  file.file_ = UniqueFd(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
+  file.file_ =
+      UniqueFd(FileCalls::Open(AT_FDCWD, path, O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.file_) return FailErrno(path);
   std::vector<std::uint64_t> stored(1 + std::size_t{slot_count});
   const ssize_t bytes =
-      ::pread(file.file_.get(), stored.data(), stored.size() * sizeof(std::uint64_t), 0);
+      FileCalls::Read(file.file_.get(), stored.data(), stored.size() * sizeof(std::uint64_t), 0);
   if (bytes < 0) return FailErrno(path);
   stored.resize(static_cast<std::size_t>(bytes) / sizeof(std::uint64_t));
   if (!stored.empty()) file.session_ = stored.front();
@@ -33,8 +33,9 @@ void SlotFile::Begin(std::uint64_t session) {
   std::ranges::fill(handles_, SequenceHandle::kNone);
   if (!file_) return;
   // Cut first, so that no handle is ever behind the number of another session.
-  const bool is_written = ::ftruncate(file_.get(), 0) == 0 &&
-                          ::pwrite(file_.get(), &session, sizeof session, 0) == sizeof session;
+  const bool is_written =
+      FileCalls::Truncate(file_.get(), 0) == 0 &&
+      FileCalls::WriteAt(file_.get(), &session, sizeof session, 0) == sizeof session;
   if (!is_written) file_.reset();
 }
 
@@ -42,7 +43,7 @@ void SlotFile::Put(std::uint32_t slot, SequenceHandle handle) {
   if (!file_ || handles_[slot] == handle) return;
   const auto number = static_cast<std::uint64_t>(handle);
   const auto offset = static_cast<off_t>((1 + std::size_t{slot}) * sizeof number);
-  if (::pwrite(file_.get(), &number, sizeof number, offset) == sizeof number) {
+  if (FileCalls::WriteAt(file_.get(), &number, sizeof number, offset) == sizeof number) {
     handles_[slot] = handle;
   }
 }
