@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "http/answer/jobs.h"
+#include "http/api/body.h"
+#include "http/api/error_of.h"
+#include "http/api/fields.h"
 #include "http/serve/error_reply.h"
 #include "text/json.h"
 
@@ -17,12 +22,14 @@ constexpr std::string_view kStreamed[] = {
     "/completion",          "/completions", "/v1/completions", "/chat/completions",
     "/v1/chat/completions", "/v1/messages", "/infill"};
 
+constexpr std::size_t kLookupIdsMax = 1000;
+
 Await<void> SendError(Responder& responder, int status, std::string message) {
   Reply reply = ErrorReply(status, message);
   co_await responder.Send(std::move(reply));
 }
 
-Await<void> GetStream(Jobs& jobs, const Request& request, Responder& responder) {
+Await<void> GetStream(Gateway& gateway, const Request& request, Responder& responder) {
   const std::string id(request.query_value("conv_id").value_or(""));
   if (id.empty()) co_return co_await SendError(responder, 400, "conv_id: missing in the query");
   const std::string_view from_text = request.query_value("from").value_or("0");
@@ -32,32 +39,51 @@ Await<void> GetStream(Jobs& jobs, const Request& request, Responder& responder) 
   if (error != std::errc() || end != from_text.data() + from_text.size()) {
     co_return co_await SendError(responder, 400, "from: a number of bytes is needed");
   }
-  const std::shared_ptr<Job> job = jobs.Find(request.tenant, id);
+  const std::shared_ptr<Job> job = gateway.jobs().Find(request.tenant, id);
   if (!job) co_return co_await SendError(responder, 404, "Stream not found or expired");
   const std::shared_ptr<StreamBuffer> buffer = job->buffer;
   co_await buffer->Follow(from, responder);
   responder.OnGone(nullptr);
 }
 
-Await<void> DeleteStream(Jobs& jobs, const Request& request, Responder& responder) {
+Await<void> DeleteStream(Gateway& gateway, const Request& request, Responder& responder) {
   const std::string id(request.query_value("conv_id").value_or(""));
   if (id.empty()) co_return co_await SendError(responder, 400, "conv_id: missing in the query");
-  jobs.Remove(request.tenant, id);
+  gateway.jobs().Remove(request.tenant, id);
   Reply reply{.status = 204, .body = {}, .content_type = {}};
   co_await responder.Send(std::move(reply));
 }
 
-Await<void> LookUp(Jobs& jobs, const Request& request, Responder& responder) {
-  const auto body = ParseJson(request.body);
-  const Value* const ids =
-      body && body->is_dict() ? body->dict().Find("conversation_ids") : nullptr;
-  if (ids == nullptr || !ids->is_list()) {
-    co_return co_await SendError(responder, 400, "conversation_ids: a list of texts is needed");
+// The names of the streams that a request asks for. Errors: kInvalidArgument.
+Result<std::set<std::string>> IdsIn(const Value& body) {
+  KVD_TRY(const Value* const list, Fields(body).List("conversation_ids"));
+  if (list == nullptr) {
+    return Fail(Code::kInvalidArgument, "conversation_ids: a list of texts is needed");
+  }
+  if (list->items().size() > kLookupIdsMax) {
+    return Fail(Code::kInvalidArgument, "conversation_ids: ", list->items().size(),
+                " ids, at most ", kLookupIdsMax);
+  }
+  std::set<std::string> ids;
+  for (const Value& id : list->items()) {
+    if (id.is_string() && !id.view().empty()) ids.emplace(id.view());
+  }
+  return ids;
+}
+
+Await<void> LookUp(Gateway& gateway, const Request& request, Responder& responder) {
+  const auto body = co_await ParseBody(request, gateway.workers());
+  const auto ids = body ? IdsIn(*body) : std::unexpected(body.error());
+  if (!ids) {
+    Reply refusal = ReplyOf(ids.error());
+    co_await responder.Send(std::move(refusal));
+    co_return;
   }
   std::vector<Value> found;
-  for (const Value& id : ids->items()) {
-    if (!id.is_string() || id.view().empty()) continue;
-    for (const auto& job : jobs.FindAll(request.tenant, std::string(id.view()))) {
+  std::set<const Job*> seen;  // a stream is a variant of several ids
+  for (const std::string& id : *ids) {
+    for (const auto& job : gateway.jobs().FindAll(request.tenant, id)) {
+      if (!seen.insert(job.get()).second) continue;
       Dict entry;
       entry.Set("conversation_id", Value::String(job->id));
       entry.Set("is_done", Value::Bool(job->buffer->is_over()));
@@ -84,14 +110,15 @@ void AddStreamRoutes(Gateway& gateway, Router& router) {
     route.handler = Resumable(jobs, route.method, route.pattern, std::move(route.handler));
   }
   const auto add = [&](const char* method, const char* path,
-                       Await<void> (*handle)(Jobs&, const Request&, Responder&)) {
-    router.Add({.method = method,
-                .pattern = path,
-                .access = RouteAccess::kKey,
-                .handler = [&jobs, handle](const Request& request, const std::vector<std::string>&,
-                                           Responder& responder) {
-                  return handle(jobs, request, responder);
-                }});
+                       Await<void> (*handle)(Gateway&, const Request&, Responder&)) {
+    router.Add(
+        {.method = method,
+         .pattern = path,
+         .access = RouteAccess::kKey,
+         .handler = [&gateway, handle](const Request& request, const std::vector<std::string>&,
+                                       Responder& responder) {
+           return handle(gateway, request, responder);
+         }});
   };
   add("GET", "/v1/stream", GetStream);
   add("DELETE", "/v1/stream", DeleteStream);
