@@ -172,7 +172,10 @@ Await<Status> Answer::BeginInSlot() {
     co_return Fail(Code::kInvalidArgument, "id_slot: ", *request_.slot, " is not within 0 to ",
                    tenant_.slots().count() - 1);
   }
-  lease_ = co_await SlotLease::Acquire(tenant_.slots(), request_.slot, request_.prompt);
+  {
+    const AttemptPause pause(request_.journal.get());
+    lease_ = co_await SlotLease::Acquire(tenant_.slots(), request_.slot, request_.prompt);
+  }
   co_return co_await BeginBehindPrefix();
 }
 

@@ -69,6 +69,7 @@ class AnswerGroup {
     if (journal && size_ > 1) {
       state_->order = journal->TakeEvents();
       state_->held.resize(size_);
+      journal->KeepAttemptOpen();
       state_->journal = std::move(journal);
     }
     for (std::size_t i = 0; i < starts.size(); ++i) {

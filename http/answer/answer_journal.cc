@@ -2,8 +2,9 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <span>
@@ -11,8 +12,10 @@
 #include <vector>
 
 #include "base/crc32c.h"
+#include "base/file_calls.h"
 #include "base/text.h"
 #include "http/answer/record_bytes.h"
+#include "http/serve/header_text.h"
 
 namespace kvd::http {
 namespace {
@@ -27,8 +30,27 @@ enum RecordKind : std::uint32_t {
   kEvent = 7,
   kHead = 8,
   kText = 9,
+  kAttempt = 10,
+  kWithdrawn = 11,
 };
 constexpr std::size_t kFrameBytes = 12;  // of a record, around its bytes
+
+// The headers that handlers read. A header that is not here may hold a secret of the client.
+constexpr std::string_view kStoredHeaders[] = {kConversationHeader};
+
+// Whether the record is written by one run of the reply only.
+bool IsProgress(std::uint32_t kind) {
+  switch (kind) {
+    case kPiece:
+    case kResult:
+    case kHead:
+    case kText:
+    case kOver: return true;
+    default: return false;
+  }
+}
+
+bool IsOfAttempts(std::uint32_t kind) { return kind == kAttempt || kind == kWithdrawn; }
 
 void PutHeaders(RecordWriter& writer, const std::vector<Header>& headers) {
   writer.Put(static_cast<std::uint32_t>(headers.size()));
@@ -46,12 +68,23 @@ bool GetHeaders(RecordReader& reader, std::vector<Header>& headers) {
   return true;
 }
 
-// The headers as the journal stores them: without the keys of clients.
-std::vector<Header> WithoutKeys(std::vector<Header> headers) {
-  for (Header& header : headers) {
-    if (header.name == "Authorization" || header.name == "X-Api-Key") header.value.clear();
+std::vector<Header> StoredHeaders(const std::vector<Header>& headers) {
+  std::vector<Header> stored;
+  for (const Header& header : headers) {
+    const auto is_name = [&](std::string_view name) {
+      return EqualsIgnoringCase(header.name, name);
+    };
+    if (std::ranges::any_of(kStoredHeaders, is_name)) stored.push_back(header);
   }
-  return headers;
+  return stored;
+}
+
+std::string RequestBytes(const std::string& id, const Request& request) {
+  RecordWriter writer;
+  writer.PutEach(id, request.method, request.path, request.body, request.tenant, request.nonce,
+                 request.unix_s);
+  PutHeaders(writer, StoredHeaders(request.headers));
+  return writer.bytes();
 }
 
 std::uint32_t ChecksumOf(std::string_view bytes) {
@@ -69,7 +102,8 @@ Result<std::string> ReadWhole(int file) {
   std::size_t have = 0;
   while (have < bytes.size()) {
     const ssize_t count =
-        ::pread(file, bytes.data() + have, bytes.size() - have, static_cast<off_t>(have));
+        FileCalls::Read(file, bytes.data() + have, bytes.size() - have, static_cast<off_t>(have));
+    if (count < 0 && errno == EINTR) continue;
     if (count < 0) return FailErrno("journal");
     if (count == 0) break;
     have += static_cast<std::size_t>(count);
@@ -82,28 +116,59 @@ Result<std::string> ReadWhole(int file) {
 
 Result<std::shared_ptr<AnswerJournal>> AnswerJournal::Create(int directory, const std::string& name,
                                                              const std::string& id,
-                                                             const Request& request) {
-  (void)::unlinkat(directory, name.c_str(), 0);
-  UniqueFd file(::openat(directory, name.c_str(),
-                         O_CREAT | O_EXCL | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+                                                             const Request& request,
+                                                             std::shared_ptr<JobShare> share) {
+  (void)FileCalls::Unlink(directory, name);
+  UniqueFd file(FileCalls::Open(
+      directory, name, O_CREAT | O_EXCL | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return FailErrno(Concat("journal ", name));
   std::shared_ptr<AnswerJournal> journal(new AnswerJournal(directory, name, std::move(file)));
+  journal->share_ = std::move(share);
   journal->id_ = id;
-  journal->request_ = request;
-  RecordWriter writer;
-  writer.PutEach(id, request.method, request.path, request.body, request.tenant, request.nonce,
-                 request.unix_s);
-  PutHeaders(writer, WithoutKeys(request.headers));
-  KVD_CHECK_OK(journal->Append(kRequest, writer.bytes()));
+  journal->request_ = {.method = request.method,
+                       .path = request.path,
+                       .query = {},
+                       .headers = StoredHeaders(request.headers),
+                       .body = {},
+                       .key = {},
+                       .tenant = request.tenant,
+                       .nonce = request.nonce,
+                       .unix_s = request.unix_s};
+  Status written = journal->Append(kRequest, RequestBytes(id, request));
+  if (!written) {
+    journal->Remove();
+    return std::unexpected(std::move(written).error());
+  }
   return journal;
+}
+
+std::uint64_t AnswerJournal::FirstBytes(const std::string& id, const Request& request) {
+  return RequestBytes(id, request).size() + kFrameBytes;
+}
+
+void AnswerJournal::CountIn(std::shared_ptr<JobShare> share) {
+  share_ = std::move(share);
+  if (share_) share_->SetJournal(byte_count_);
+}
+
+Request AnswerJournal::TakeRequest() {
+  std::string body = std::exchange(request_.body, {});
+  Request taken = request_;
+  taken.body = std::move(body);
+  return taken;
 }
 
 Result<std::shared_ptr<AnswerJournal>> AnswerJournal::Open(int directory, const std::string& name) {
   UniqueFd file(
-      ::openat(directory, name.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+      FileCalls::Open(directory, name, O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file && errno == ELOOP) {
+    return Fail(Code::kCorrupt, "journal ", name, ": a symbolic link; removed");
+  }
   if (!file) return FailErrno(Concat("journal ", name));
   std::shared_ptr<AnswerJournal> journal(new AnswerJournal(directory, name, std::move(file)));
-  KVD_TRY(const std::string bytes, ReadWhole(journal->file_.get()));
+  auto read = ReadWhole(journal->file_.get());
+  if (!read) return FailWithin(name, read.error());
+  const std::string bytes = std::move(*read);
   std::string_view rest = bytes;
   bool is_damaged = false;
   while (rest.size() >= kFrameBytes) {
@@ -122,15 +187,20 @@ Result<std::shared_ptr<AnswerJournal>> AnswerJournal::Open(int directory, const 
     return Fail(Code::kCorrupt, "journal ", name, ": it begins with no request; removed");
   }
   if (is_damaged) journal->damaged_at_ = whole;
-  if (!rest.empty() && ::ftruncate(journal->file_.get(), static_cast<off_t>(whole)) != 0) {
+  if (!rest.empty() && FileCalls::Truncate(journal->file_.get(), static_cast<off_t>(whole)) != 0) {
     return FailErrno(Concat("journal ", name));
   }
   journal->byte_count_ = whole;
   journal->FindUnclaimed();
+  if (journal->is_over_) {  // the handler does not run again
+    journal->request_.body = {};
+    journal->answers_ = {};
+    journal->events_ = {};
+  }
   return journal;
 }
 
-bool AnswerJournal::TakeRequest(std::string_view bytes) {
+bool AnswerJournal::ReadRequest(std::string_view bytes) {
   RecordReader reader(bytes);
   return reader.GetEach(id_, request_.method, request_.path, request_.body, request_.tenant,
                         request_.nonce, request_.unix_s) &&
@@ -199,8 +269,11 @@ bool AnswerJournal::TakeOfReply(std::uint32_t kind, std::string_view bytes) {
 
 bool AnswerJournal::Take(std::uint32_t kind, std::string_view bytes) {
   if (has_request_ == (kind == kRequest)) return false;
+  if (IsProgress(kind)) attempts_ = 0;
   switch (kind) {
-    case kRequest: has_request_ = TakeRequest(bytes); return has_request_;
+    case kAttempt: ++attempts_; return bytes.empty();
+    case kWithdrawn: attempts_ -= std::min(attempts_, 1u); return bytes.empty();
+    case kRequest: has_request_ = ReadRequest(bytes); return has_request_;
     case kStart:
     case kPiece:
     case kResult:
@@ -273,29 +346,79 @@ bool AnswerJournal::HasEnd(std::uint32_t answer) const {
 }
 
 Status AnswerJournal::Append(std::uint32_t kind, const std::string& bytes) {
-  if (byte_count_ + bytes.size() + kFrameBytes > kBytesMax) {
-    return Fail(Code::kNoSpace, "journal: more than ", kBytesMax, " bytes");
+  const std::uint64_t more = bytes.size() + kFrameBytes;
+  // Attempts are few and short, and a reply whose attempts cannot be noted is not run.
+  if (!IsOfAttempts(kind)) {
+    if (byte_count_ + more > kBytesMax) {
+      return Fail(Code::kNoSpace, "journal: more than ", kBytesMax, " bytes");
+    }
+    if (share_) KVD_CHECK_OK(share_->CheckJournal(more));
   }
   RecordWriter record;
   record.Put(kind);
   record.Put(bytes);
   record.Put(ChecksumOf(bytes));
-  const std::string& all = record.bytes();
-  // One call: the kernel appends all of it, or fails for want of space.
-  if (::write(file_.get(), all.data(), all.size()) != static_cast<ssize_t>(all.size())) {
-    return FailErrno(Concat("journal ", name_));
+  const Status written =
+      FileCalls::WriteAll(file_.get(), record.bytes(), Concat("journal ", name_));
+  if (!written) {
+    // A part of a record would hide the records behind it; the next process would remove them.
+    (void)FileCalls::Truncate(file_.get(), static_cast<off_t>(byte_count_));
+    return written;
   }
-  byte_count_ += all.size();
+  byte_count_ += more;
+  if (share_) share_->SetJournal(byte_count_);
   return {};
 }
 
 void AnswerJournal::Log(std::uint32_t kind, const std::string& bytes) {
   if (is_removed_) return;
   const Status logged = Append(kind, bytes);
-  if (logged) return;
-  std::fprintf(stderr, "kvd-http: %s: %s; a stream ends with this process\n", name_.c_str(),
-               logged.error().message.c_str());
-  Remove();
+  if (!logged) {
+    std::fprintf(stderr, "kvd-http: %s: %s; a stream ends with this process\n", name_.c_str(),
+                 logged.error().message.c_str());
+    return Remove();
+  }
+  if (!IsProgress(kind)) return;
+  attempts_ = 0;
+  SettleAs(Attempt::kNone);
+}
+
+void AnswerJournal::SettleAs(Attempt next) {
+  const bool was_open = std::exchange(attempt_, next) == Attempt::kOpen;
+  if (was_open && next != Attempt::kOpen && on_settled_) on_settled_();
+}
+
+Status AnswerJournal::PutAttempt() {
+  if (is_removed_) return {};
+  KVD_CHECK_OK(Append(kAttempt, {}));
+  ++attempts_;
+  attempt_ = Attempt::kOpen;
+  return {};
+}
+
+void AnswerJournal::Withdraw(Attempt next) {
+  if (attempt_ == Attempt::kOpen && !is_removed_ && Append(kWithdrawn, {})) {
+    attempts_ -= std::min(attempts_, 1u);
+  }
+  SettleAs(next);
+}
+
+void AnswerJournal::EndAttempt() { Withdraw(Attempt::kNone); }
+
+AttemptPause::AttemptPause(AnswerJournal* journal) : journal_(journal) {
+  const bool pauses = journal_ != nullptr && journal_->may_pause_ && journal_->is_attempt_open();
+  if (pauses) {
+    journal_->Withdraw(AnswerJournal::Attempt::kPaused);
+  } else {
+    journal_ = nullptr;
+  }
+}
+
+AttemptPause::~AttemptPause() {
+  const bool continues =
+      journal_ != nullptr && journal_->attempt_ == AnswerJournal::Attempt::kPaused;
+  // A reply that runs already is not stopped by a full disk; its next record is not written either.
+  if (continues) (void)journal_->PutAttempt();
 }
 
 void AnswerJournal::Put(const LoggedStart& start, std::uint32_t answer) {
@@ -350,7 +473,16 @@ void AnswerJournal::PutOver() {
 }
 
 void AnswerJournal::Remove() {
-  if (!std::exchange(is_removed_, true)) (void)::unlinkat(directory_, name_.c_str(), 0);
+  if (is_removed_) return;
+  (void)FileCalls::Unlink(directory_, name_);
+  Leave();
+}
+
+void AnswerJournal::Leave() {
+  if (std::exchange(is_removed_, true)) return;
+  file_.reset();
+  if (share_) share_->SetJournal(0);
+  SettleAs(Attempt::kNone);
 }
 
 }  // namespace kvd::http

@@ -31,9 +31,13 @@ Await<Status> Answer::Claim() {
     if (start_.slot >= tenant_.slots().count()) {
       co_return Fail(Code::kNotFound, "slot ", start_.slot, ": there are fewer slots now");
     }
+    const AttemptPause pause(request_.journal.get());
     lease_ = co_await SlotLease::Acquire(tenant_.slots(), start_.slot, request_.prompt);
   }
-  KVD_CO_TRY(session_, co_await tenant_.WaitForSession());
+  {
+    const AttemptPause pause(request_.journal.get());
+    KVD_CO_TRY(session_, co_await tenant_.WaitForSession());
+  }
   if (start_.session != session_->mark()) {
     co_return Fail(Code::kSessionLost, "the session that made the answer has ended");
   }
@@ -81,7 +85,10 @@ Await<Status> Answer::StartOver() {
   end_.is_truncated = false;
   is_result_logged_ = false;
   kept_.reset();
-  KVD_CO_TRY(session_, co_await tenant_.WaitForSession());
+  {
+    const AttemptPause pause(request_.journal.get());
+    KVD_CO_TRY(session_, co_await tenant_.WaitForSession());
+  }
   cells_ = end_.prompt_tokens;
   if (is_branch_) {
     KVD_CO_TRY(sequence_, co_await session_->Create());
@@ -89,6 +96,7 @@ Await<Status> Answer::StartOver() {
     if (!lease_) {
       const bool has_slot = end_.slot < tenant_.slots().count();
       const auto number = has_slot ? std::optional(end_.slot) : std::nullopt;
+      const AttemptPause pause(request_.journal.get());
       lease_ = co_await SlotLease::Acquire(tenant_.slots(), number, request_.prompt);
     }
     Slot& slot = lease_.slot();
@@ -150,6 +158,7 @@ Await<Result<std::optional<GeneratedPiece>>> Answer::NextPiece() {
   Result<std::optional<GeneratedPiece>> piece =
       std::unexpected(Error{Code::kInternal, "no generation"});
   if (resumed) {
+    const AttemptPause pause(journal);
     piece = co_await stream_->Next();
   } else {
     piece = std::unexpected(std::move(resumed).error());
@@ -157,6 +166,7 @@ Await<Result<std::optional<GeneratedPiece>>> Answer::NextPiece() {
   if (!piece && journal != nullptr && piece.error().code != Code::kCancelled &&
       (is_uncertain_ || piece.error().code == Code::kSessionLost)) {
     KVD_CO_CHECK_OK(co_await StartOver());
+    const AttemptPause pause(journal);
     piece = co_await stream_->Next();
   }
   if (!piece) co_return std::unexpected(std::move(piece).error());

@@ -1,17 +1,14 @@
 #include "http/answer/jobs.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <cstdio>
 #include <ctime>
+#include <exception>
+#include <optional>
 #include <utility>
 
-#include "base/siphash.h"
 #include "base/text.h"
+#include "http/answer/conversation.h"
 #include "http/serve/error_reply.h"
 
 namespace kvd::http {
@@ -19,66 +16,74 @@ namespace {
 
 namespace asio = boost::asio;
 
-constexpr std::string_view kEnding = ".journal";
-constexpr std::string_view kConversationHeader = "X-Conversation-Id";
-
-// The name of a job's file. Ids are any text, so the name is a hash; the id is in the file.
-std::string FileName(const std::string& tenant, const std::string& id) {
-  const std::string key = Concat(tenant.size(), ":", tenant, id);
-  char name[64];
-  std::snprintf(name, sizeof name, "%016llx%016llx",
-                static_cast<unsigned long long>(SipHash24(1, 2, key)),
-                static_cast<unsigned long long>(SipHash24(3, 4, key)));
-  return Concat(std::string_view(name), kEnding);
-}
-
 Status CheckId(const std::string& id) {
   if (!id.empty() && id.size() <= Jobs::kIdBytesMax) return {};
   return Fail(Code::kInvalidArgument, "conversation id: ", id.size(), " bytes, not within 1 to ",
               Jobs::kIdBytesMax);
 }
 
+// Runs a handler. Returns what it has thrown: kvd's own code throws nothing, but libraries and the
+// allocator do, and an exception must not leave the coroutine, which would end the process.
+Await<std::optional<std::string>> RunCaught(const Handler& handler, const Request& request,
+                                            Responder& responder) {
+  const std::vector<std::string> no_parts;
+  try {
+    co_await handler(request, no_parts, responder);
+  } catch (const std::exception& error) {
+    co_return Concat("the request has failed: ", error.what());
+  } catch (...) {
+    co_return "the request has failed";
+  }
+  co_return std::nullopt;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Jobs>> Jobs::Open(Loop& loop, const std::string& directory) {
-  UniqueFd opened;
-  if (!directory.empty()) {
-    if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) return FailErrno(directory);
-    opened = UniqueFd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-    if (!opened) return FailErrno(directory);
-  }
-  return std::unique_ptr<Jobs>(new Jobs(loop, std::move(opened)));
+Jobs::Jobs(Loop& loop, JournalFolder folder, const JobLimits& limits)
+    : loop_(loop),
+      folder_(std::move(folder)),
+      limits_(limits),
+      shares_(std::make_shared<JobShares>(limits)),
+      forget_(loop, [this] { ForgetOld(); }),
+      claimed_(loop),
+      settled_(loop),
+      turn_(loop) {}
+
+Result<std::unique_ptr<Jobs>> Jobs::Open(Loop& loop, const std::string& directory,
+                                         const JobLimits& limits) {
+  KVD_TRY(JournalFolder folder, JournalFolder::Open(directory));
+  return std::unique_ptr<Jobs>(new Jobs(loop, std::move(folder), limits));
 }
 
 void Jobs::AddHandler(const std::string& method, const std::string& path, Handler handler) {
   handlers_[{method, path}] = std::move(handler);
 }
 
-void Jobs::Add(const std::shared_ptr<Job>& job) {
-  jobs_[{job->tenant, job->id}] = job;
-  if (!job->conversation.empty()) by_conversation_[{job->tenant, job->conversation}] = job;
+void Jobs::Forget(const JobPointer& job) {
+  index_.Remove(job);
+  job->share->Forget();
+  const auto [first, last] = ended_.equal_range(job->over_at);
+  for (auto i = first; i != last; ++i) {
+    if (i->second != job) continue;
+    ended_.erase(i);
+    break;
+  }
 }
 
-void Jobs::Erase(const std::shared_ptr<Job>& job) {
+void Jobs::Erase(const JobPointer& job) {
   if (job->buffer->journal()) job->buffer->journal()->Remove();
-  jobs_.erase({job->tenant, job->id});
-  const auto found = by_conversation_.find({job->tenant, job->conversation});
-  if (found != by_conversation_.end() && found->second == job) by_conversation_.erase(found);
+  Forget(job);
 }
 
 void Jobs::ForgetOld() {
   const auto now = std::chrono::steady_clock::now();
-  std::vector<std::shared_ptr<Job>> old;
-  for (const auto& [key, job] : jobs_) {
-    if (job->completed_unix_s != 0 && now - job->over_at >= kKept) old.push_back(job);
+  while (!ended_.empty() && now - ended_.begin()->first >= limits_.kept) {
+    Erase(JobPointer(ended_.begin()->second));
   }
-  for (const std::shared_ptr<Job>& job : old) Erase(job);
+  if (!ended_.empty()) forget_.Set(ended_.begin()->first + limits_.kept);
 }
 
-Await<void> Jobs::RunHandler(Handler handler, std::shared_ptr<Request> request,
-                             std::shared_ptr<Job> job) {
-  const std::vector<std::string> no_parts;
-  co_await handler(*request, no_parts, *job->buffer);
+void Jobs::End(const JobPointer& job) {
   job->buffer->Finish();
   job->completed_unix_s = std::time(nullptr);
   job->over_at = std::chrono::steady_clock::now();
@@ -86,12 +91,57 @@ Await<void> Jobs::RunHandler(Handler handler, std::shared_ptr<Request> request,
     journal->PutOver();
     journal->ClaimAll();
   }
+  if (!index_.Has(*job)) return;  // it was removed while it ran
+  ended_.emplace(job->over_at, job);
+  ForgetOld();
 }
 
-void Jobs::Run(const std::shared_ptr<Job>& job, Request request) {
+Await<void> Jobs::RunHandler(Handler handler, std::shared_ptr<Request> request, JobPointer job) {
+  const auto thrown = co_await RunCaught(handler, *request, *job->buffer);
+  if (thrown) co_await job->buffer->EndWithError(*thrown);
+  // The messages of a conversation are those of the body, as values.
+  const bool has_messages = !job->buffer->conversation()->messages.is_missing();
+  job->share->SetRequest(has_messages ? request->body.size() : 0);
+  request.reset();
+  End(job);
+}
+
+void Jobs::Run(const JobPointer& job, Request request) {
   const Handler& handler = handlers_.at({request.method, request.path});
+  job->share->SetRequest(request.body.size());
   asio::co_spawn(loop_, RunHandler(handler, std::make_shared<Request>(std::move(request)), job),
                  asio::detached);
+}
+
+Jobs::JobPointer Jobs::OldestEnded(const std::string& tenant) const {
+  for (const auto& [over_at, job] : ended_) {
+    if (job->tenant == tenant) return job;
+  }
+  return nullptr;
+}
+
+Jobs::JobPointer Jobs::OldestEndedOfLargest(std::uint64_t JobAmounts::* amount) const {
+  JobPointer oldest;
+  std::uint64_t most = 0;
+  for (const auto& [over_at, job] : ended_) {
+    const std::uint64_t present = shares_->of(job->tenant).*amount;
+    if (oldest && present <= most) continue;
+    oldest = job;
+    most = present;
+  }
+  return oldest;
+}
+
+Status Jobs::MakeRoom(const std::string& tenant, const JobAmounts& more) {
+  for (;;) {
+    auto lack = shares_->FindLack(tenant, more);
+    if (!lack) return {};
+    JobPointer ended = OldestEnded(tenant);
+    // All tenants together have too much: the one that has most gives way.
+    if (!ended && lack->is_of_all) ended = OldestEndedOfLargest(lack->amount);
+    if (!ended) return std::unexpected(std::move(lack->error));
+    Erase(ended);
+  }
 }
 
 Result<std::shared_ptr<Job>> Jobs::Start(const std::string& id, const std::string& path,
@@ -104,133 +154,48 @@ Result<std::shared_ptr<Job>> Jobs::Start(const std::string& id, const std::strin
   ForgetOld();
   Remove(request.tenant, id);
   if (!conversation.empty()) Remove(request.tenant, conversation);
-  if (jobs_.size() >= kJobsMax) {
-    return Fail(Code::kNoSpace, "streams: ", kJobsMax, " are kept; delete some");
+  JobAmounts more{.jobs = 1, .memory_bytes = request.body.size()};
+  if (folder_) more.journal_bytes = AnswerJournal::FirstBytes(id, request);
+  if (more.journal_bytes > AnswerJournal::kBytesMax) {
+    return Fail(Code::kInvalidArgument, "body: ", request.body.size(),
+                " bytes are too many for the journal of a stream, which has at most ",
+                AnswerJournal::kBytesMax);
   }
+  KVD_CHECK_OK(MakeRoom(request.tenant, more));
+  auto share = std::make_shared<JobShare>(shares_, request.tenant);
   std::shared_ptr<AnswerJournal> journal;
-  if (directory_) {
+  if (folder_) {
     KVD_TRY(journal,
-            AnswerJournal::Create(directory_.get(), FileName(request.tenant, id), id, request));
+            AnswerJournal::Create(folder_.descriptor(), JournalFolder::NameOf(request.tenant, id),
+                                  id, request, share));
   }
   auto job = std::make_shared<Job>(
       Job{.id = id,
           .tenant = request.tenant,
           .conversation = conversation == id ? std::string() : conversation,
           .started_unix_s = request.unix_s,
-          .buffer = std::make_shared<StreamBuffer>(loop_, std::move(journal))});
-  Add(job);
+          .share = share,
+          .buffer = std::make_shared<StreamBuffer>(loop_, std::move(journal), share)});
+  index_.Add(job);
   Run(job, std::move(request));
   return job;
 }
 
 std::shared_ptr<Job> Jobs::Find(const std::string& tenant, const std::string& id) {
   ForgetOld();
-  if (const auto found = jobs_.find({tenant, id}); found != jobs_.end()) return found->second;
-  const auto found = by_conversation_.find({tenant, id});
-  return found == by_conversation_.end() ? nullptr : found->second;
+  return index_.Find(tenant, id);
 }
 
 std::vector<std::shared_ptr<Job>> Jobs::FindAll(const std::string& tenant, const std::string& id) {
   ForgetOld();
-  std::vector<std::shared_ptr<Job>> found;
-  const std::string variants = id + "::";
-  for (const auto* const jobs : {&jobs_, &by_conversation_}) {
-    for (auto i = jobs->lower_bound({tenant, id}); i != jobs->end(); ++i) {
-      if (i->first.first != tenant || !i->first.second.starts_with(id)) break;
-      const bool is_found = i->first.second == id || i->first.second.starts_with(variants);
-      if (is_found) found.push_back(i->second);
-    }
-  }
-  return found;
+  return index_.FindAll(tenant, id);
 }
 
 void Jobs::Remove(const std::string& tenant, const std::string& id) {
-  const std::shared_ptr<Job> job = Find(tenant, id);
+  const JobPointer job = Find(tenant, id);
   if (!job) return;
   job->buffer->Cancel();
   Erase(job);
-}
-
-std::vector<std::string> Jobs::JournalNames() const {
-  std::vector<std::string> names;
-  DIR* const directory =
-      directory_ ? ::fdopendir(::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC))
-                 : nullptr;
-  if (directory == nullptr) return names;
-  while (const dirent* const entry = ::readdir(directory)) {
-    if (std::string_view(entry->d_name).ends_with(kEnding)) names.emplace_back(entry->d_name);
-  }
-  ::closedir(directory);
-  return names;
-}
-
-std::map<std::string, std::set<SequenceHandle>> Jobs::ReadJournals() {
-  std::map<std::string, std::set<SequenceHandle>> used;
-  for (const std::string& name : JournalNames()) {
-    auto journal = AnswerJournal::Open(directory_.get(), name);
-    if (!journal) {
-      std::fprintf(stderr, "kvd-http: %s\n", journal.error().message.c_str());
-      (void)::unlinkat(directory_.get(), name.c_str(), 0);
-      continue;
-    }
-    if (const auto at = (*journal)->damaged_at()) {
-      std::fprintf(stderr, "kvd-http: journal %s: damaged at byte %llu; what follows is removed\n",
-                   name.c_str(), static_cast<unsigned long long>(*at));
-    }
-    for (const auto& [answer, sequence] : (*journal)->unclaimed()) {
-      used[(*journal)->request().tenant].insert(sequence);
-    }
-    read_.push_back(std::move(*journal));
-  }
-  return used;
-}
-
-std::shared_ptr<Job> Jobs::Restore(std::shared_ptr<AnswerJournal> journal) {
-  const Request& request = journal->request();
-  const std::int64_t age = Request::UnixSeconds() - journal->over_unix_s();
-  const bool is_known = handlers_.contains({request.method, request.path});
-  const bool is_old = journal->is_over() && age > kKept.count();
-  if (!is_known || is_old || jobs_.size() >= kJobsMax) {
-    journal->Remove();
-    return nullptr;
-  }
-  const std::string conversation(request.header(kConversationHeader));
-  auto job =
-      std::make_shared<Job>(Job{.id = journal->id(),
-                                .tenant = request.tenant,
-                                .conversation = conversation == journal->id() ? "" : conversation,
-                                .started_unix_s = request.unix_s,
-                                .completed_unix_s = journal->over_unix_s(),
-                                .buffer = std::make_shared<StreamBuffer>(loop_, journal)});
-  job->over_at = std::chrono::steady_clock::now() - std::chrono::seconds(age);
-  Add(job);
-  return job;
-}
-
-Await<std::size_t> Jobs::Recover() {
-  std::vector<std::shared_ptr<Job>> computed;  // in flight when the process was killed
-  std::vector<std::shared_ptr<Job>> waiting;
-  for (std::shared_ptr<AnswerJournal>& journal : std::exchange(read_, {})) {
-    const std::shared_ptr<Job> job = Restore(std::move(journal));
-    if (!job || job->buffer->journal()->is_over()) continue;
-    (job->buffer->journal()->is_claimed() ? waiting : computed).push_back(job);
-  }
-  for (const std::shared_ptr<Job>& job : computed) {
-    job->buffer->journal()->OnClaimed([this] { claimed_.Notify(); });
-    Run(job, job->buffer->journal()->request());
-  }
-  const auto until = std::chrono::steady_clock::now() + kClaimTime;
-  for (const std::shared_ptr<Job>& job : computed) {
-    while (!job->buffer->journal()->is_claimed()) {
-      const auto rest = until - std::chrono::steady_clock::now();
-      if (rest.count() <= 0) break;
-      const bool is_claimed = co_await claimed_.WaitFor(rest);
-      if (!is_claimed) break;
-    }
-    job->buffer->journal()->OnClaimed(nullptr);
-  }
-  for (const std::shared_ptr<Job>& job : waiting) Run(job, job->buffer->journal()->request());
-  co_return computed.size() + waiting.size();
 }
 
 namespace {
@@ -240,8 +205,7 @@ Await<void> FollowJob(Jobs& jobs, std::string id, std::string path, const Reques
                       Responder& responder) {
   const auto job = jobs.Start(id, path, request);
   if (!job) {
-    const int status = job.error().code == Code::kInvalidArgument ? 400 : 503;
-    Reply reply = ErrorReply(status, job.error().message);
+    Reply reply = RefusalOf(job.error());
     co_await responder.Send(std::move(reply));
     co_return;
   }
@@ -253,6 +217,14 @@ Await<void> FollowJob(Jobs& jobs, std::string id, std::string path, const Reques
 }
 
 }  // namespace
+
+Reply RefusalOf(const Error& error) {
+  switch (error.code) {
+    case Code::kInvalidArgument: return ErrorReply(400, error.message);
+    case Code::kNoSpace: return ErrorReply(429, error.message);
+    default: return ErrorReply(503, error.message);
+  }
+}
 
 Handler Resumable(Jobs& jobs, const std::string& method, const std::string& path, Handler handler) {
   jobs.AddHandler(method, path, handler);

@@ -22,8 +22,10 @@ std::string ErrorEvent(const std::string& events, const std::string& body) {
 
 }  // namespace
 
-StreamBuffer::StreamBuffer(Loop& loop, std::shared_ptr<AnswerJournal> journal)
+StreamBuffer::StreamBuffer(Loop& loop, std::shared_ptr<AnswerJournal> journal,
+                           std::shared_ptr<JobShare> share)
     : journal_(std::move(journal)),
+      share_(std::move(share)),
       conversation_(std::make_shared<Conversation>()),
       changed_(loop) {
   if (!journal_) return;
@@ -38,12 +40,30 @@ StreamBuffer::StreamBuffer(Loop& loop, std::shared_ptr<AnswerJournal> journal)
 }
 
 void StreamBuffer::Append(const std::string& bytes) {
-  bytes_ += bytes;
-  if (bytes_.size() <= kBytesMax) return;
+  const std::size_t needed = bytes_.size() + bytes.size();
+  // A string that grows doubles its space.
+  const std::size_t space =
+      needed <= bytes_.capacity() ? bytes_.capacity() : std::max(needed, 2 * bytes_.capacity());
+  const bool has_share = !share_ || share_->CheckMemory(space - bytes_.capacity());
   // Half is dropped at once, so that a long reply moves each byte once on the average.
-  const std::size_t dropped = bytes_.size() - kBytesMax / 2;
-  bytes_.erase(0, dropped);
+  if (!has_share) KeepLast(std::max(kBytesLeast, bytes_.size() / 2));
+  bytes_ += bytes;
+  if (bytes_.size() > kBytesMax) KeepLast(kBytesMax / 2);
+  Count();
+}
+
+void StreamBuffer::KeepLast(std::size_t kept) {
+  if (bytes_.size() <= kept) return;
+  const std::size_t dropped = bytes_.size() - kept;
+  bytes_ = bytes_.substr(dropped);  // a new string, which gives the space back
   dropped_ += dropped;
+}
+
+void StreamBuffer::Count() {
+  if (!share_) return;
+  std::size_t bytes = bytes_.capacity();
+  if (is_over_) bytes += conversation_->tokens.size() * sizeof(TokenId);
+  share_->SetReply(bytes);
 }
 
 Await<bool> StreamBuffer::Send(Reply reply) {
@@ -60,6 +80,7 @@ Await<bool> StreamBuffer::Send(Reply reply) {
   if (journal_) journal_->PutHead(reply, true, bytes_);
   head_ = std::move(reply);
   is_whole_ = is_over_ = true;
+  Count();
   changed_.Notify();
   co_return !is_cancelled_;
 }
@@ -104,7 +125,15 @@ void StreamBuffer::Cancel() {
 
 void StreamBuffer::Finish() {
   is_over_ = true;
+  Count();
   changed_.Notify();
+}
+
+Await<void> StreamBuffer::EndWithError(std::string_view why) {
+  on_gone_ = nullptr;  // it may refer to what the handler had
+  Reply reply = ErrorReply(500, why);
+  co_await Send(std::move(reply));
+  Finish();
 }
 
 Await<void> StreamBuffer::Follow(std::size_t from, Responder& client) {

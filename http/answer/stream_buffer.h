@@ -2,7 +2,8 @@
 // and any number of clients can read it from any byte on.
 //
 // A buffer is used by one handler, which writes, and by coroutines that follow it. When the reply
-// grows beyond kBytesMax, its first bytes are dropped; a reader that needs them is told so.
+// grows beyond kBytesMax, or beyond the share of its tenant, its first bytes are dropped; a reader
+// that needs them is told so.
 //
 // With a journal every byte is logged before a reader sees it. A buffer whose journal was written
 // by an earlier process begins with that reply; the handler, which runs again, writes the same
@@ -14,7 +15,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "http/answer/job_shares.h"
 #include "http/loop/await.h"
 #include "http/loop/signal.h"
 #include "http/serve/responder.h"
@@ -27,9 +30,14 @@ struct Conversation;
 class StreamBuffer final : public Responder {
  public:
   static constexpr std::size_t kBytesMax = 16u << 20;
+  // As many of the last bytes stay when the tenant's share is used up, so that a client that reads
+  // as fast as the handler writes loses nothing.
+  static constexpr std::size_t kBytesLeast = 64u << 10;
 
-  // `journal` (may be null): of the answer that the handler makes.
-  StreamBuffer(Loop& loop, std::shared_ptr<AnswerJournal> journal);
+  // `journal` (may be null): of the answer that the handler makes. `share` (may be null): where the
+  // bytes are counted.
+  StreamBuffer(Loop& loop, std::shared_ptr<AnswerJournal> journal,
+               std::shared_ptr<JobShare> share = nullptr);
 
   Await<bool> Send(Reply reply) override;
   Await<bool> Begin(Reply head) override;
@@ -50,6 +58,9 @@ class StreamBuffer final : public Responder {
   void Cancel();
   // The handler has returned. A reply without an end gets one.
   void Finish();
+  // As Finish, for a handler that has failed: the reply becomes an error (500), or the stream that
+  // it has begun ends with an event of the error.
+  Await<void> EndWithError(std::string_view why);
 
   // Sends the reply from byte `from` on, and what is written later, until it ends or the client is
   // gone. Error replies: 400 if bytes from `from` on were dropped.
@@ -61,8 +72,13 @@ class StreamBuffer final : public Responder {
   // The first byte of an event; nullopt: it is not written yet.
   std::optional<std::size_t> OffsetOfEvent(std::size_t number) const;
   void Append(const std::string& bytes);
+  // Drops the first bytes, until `kept` are left.
+  void KeepLast(std::size_t kept);
+  // Counts what is held now.
+  void Count();
 
   std::shared_ptr<AnswerJournal> journal_;
+  std::shared_ptr<JobShare> share_;
   std::shared_ptr<Conversation> conversation_;
   std::optional<Reply> head_;
   std::string bytes_;

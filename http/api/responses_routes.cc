@@ -107,7 +107,7 @@ Await<void> Post(Context context, std::string path, const Request& request, Resp
       stored ? context.gateway.jobs().Start(is_found_by_id ? id : conversation, path, request)
              : std::unexpected(stored.error());
   if (!job) {
-    Reply reply = ReplyOf(job.error());
+    Reply reply = stored ? RefusalOf(job.error()) : ReplyOf(job.error());
     co_await responder.Send(std::move(reply));
     co_return;
   }

@@ -92,7 +92,8 @@ Status Program::OpenFiles() {
     tenants_ = std::make_shared<const TenantTable>(std::move(tenants));
   }
   sessions_ = std::make_unique<SessionStore>(loop_, directory_->PathOf("sessions"));
-  KVD_TRY(jobs_, Jobs::Open(loop_, directory_->PathOf("streams")));
+  const JobLimits job_limits = tenants_ != nullptr ? JobLimits::ForTenants() : JobLimits();
+  KVD_TRY(jobs_, Jobs::Open(loop_, directory_->PathOf("streams"), job_limits));
   gateway_ = std::make_unique<Gateway>(loop_, workers_, settings_, *jobs_);
   if (tenants_ != nullptr) {
     gateway_->UseRecords([this](const std::string& name) { return tenants_->FindName(name); });
@@ -326,6 +327,7 @@ void Program::ReadTenantsAgain() {
 Await<void> Program::Stop(int status) {
   is_stopping_ = true;
   status_ = status;
+  jobs_->EndAttempts();
   co_await listener_->Stop(kGrace);
   if (keeper_) {
     // After an error of the start the state stays, because the next start may succeed.

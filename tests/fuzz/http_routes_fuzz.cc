@@ -176,7 +176,7 @@ class Served {
 };
 
 bool IsKnownStatus(int status) {
-  constexpr int kStatuses[] = {200, 204, 400, 403, 404, 409, 413, 501, 503};
+  constexpr int kStatuses[] = {200, 204, 400, 403, 404, 409, 413, 429, 501, 503};
   return std::ranges::find(kStatuses, status) != std::end(kStatuses);
 }
 

@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <deque>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "base/file_calls.h"
 
 namespace kvd::http {
 namespace {
@@ -102,6 +105,98 @@ TEST_F(AnswerJournalTest, ReadsWhatWasWrittenInItsOrder) {
   EXPECT_EQ(reply->head.content_type, "text/x");
   EXPECT_FALSE(reply->is_whole);
   EXPECT_EQ(reply->texts, (std::deque<std::string>{"AB", "C"}));
+}
+
+TEST_F(AnswerJournalTest, OnlyHeadersThatHandlersReadAreStored) {
+  request_.headers = {{"x-conversation-ID", "c1"}};
+  const char* const names[] = {
+      "Authorization", "authorization", "AUTHORIZATION",       "X-Api-Key", "x-api-key",
+      "Cookie",        "cookie",        "Proxy-Authorization", "Forwarded", "X-Conversation-Id2"};
+  for (const char* const name : names) request_.headers.push_back({name, "a secret"});
+  request_.key = "another secret";
+  Write();
+  EXPECT_EQ(Bytes().find("secret"), std::string::npos);
+  const auto journal = Open();
+  ASSERT_TRUE(journal) << journal.error().message;
+  EXPECT_EQ((*journal)->request().header("X-Conversation-Id"), "c1");
+  EXPECT_EQ((*journal)->request().headers.size(), 1u);
+}
+
+TEST_F(AnswerJournalTest, AttemptsAreCountedUntilThereIsProgress) {
+  const auto written = Write();
+  const auto attempts = [this] { return (*Open())->attempts(); };
+  ASSERT_TRUE(written->PutAttempt());
+  EXPECT_EQ(attempts(), 1u);
+  ASSERT_TRUE(written->PutAttempt());
+  EXPECT_EQ(attempts(), 2u);
+  written->Put(LoggedStart{.is_first = true});
+  written->PutEvent(0);
+  written->PutEnd();
+  EXPECT_EQ(attempts(), 2u);
+  written->PutText("D");
+  EXPECT_EQ(attempts(), 0u);
+  EXPECT_EQ(written->attempts(), 0u);
+}
+
+TEST_F(AnswerJournalTest, AnAttemptIsSettledByProgressPausesAndEnds) {
+  const auto written = Write();
+  int calls = 0;
+  written->OnSettled([&calls] { ++calls; });
+  ASSERT_TRUE(written->PutAttempt());
+  EXPECT_TRUE(written->is_attempt_open());
+  {
+    const AttemptPause pause(written.get());
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ((*Open())->attempts(), 0u);
+  }
+  EXPECT_TRUE(written->is_attempt_open());
+  EXPECT_EQ((*Open())->attempts(), 1u);
+  written->PutText("D");
+  EXPECT_EQ(calls, 2);
+  {
+    const AttemptPause pause(written.get());
+  }
+  EXPECT_EQ((*Open())->attempts(), 0u) << "no attempt is open, so none is noted behind the pause";
+  ASSERT_TRUE(written->PutAttempt());
+  {
+    const AttemptPause pause(written.get());
+    written->EndAttempt();
+  }
+  EXPECT_EQ((*Open())->attempts(), 0u) << "the process ends";
+  ASSERT_TRUE(written->PutAttempt());
+  written->Remove();
+  EXPECT_EQ(calls, 4);
+}
+
+TEST_F(AnswerJournalTest, ARequestGivesItsBodyAwayOnce) {
+  EXPECT_EQ(Write()->request().body, "") << "the writer has it elsewhere";
+  const auto journal = Open();
+  ASSERT_TRUE(journal) << journal.error().message;
+  EXPECT_EQ((*journal)->TakeRequest().body, request_.body);
+  EXPECT_EQ((*journal)->request().body, "");
+  EXPECT_EQ((*journal)->request().tenant, "anna");
+}
+
+TEST_F(AnswerJournalTest, AWriteThatFailsIsReportedWithItsOwnError) {
+  class FullDisk final : public FileFault {
+   public:
+    int ErrnoOf(FileCall call) override { return call == FileCall::kWrite ? ENOSPC : 0; }
+  } fault;
+  const auto written = Write();
+  FileCalls::SetFault(&fault);
+  testing::internal::CaptureStderr();
+  const auto created = AnswerJournal::Create(directory_.get(), "b.journal", "c2", request_);
+  const Status attempt = written->PutAttempt();
+  written->PutText("D");
+  FileCalls::SetFault(nullptr);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "kvd-http: a.journal: journal a.journal: No space left on device; a stream ends with "
+            "this process\n");
+  ASSERT_FALSE(created);
+  EXPECT_EQ(created.error().message, "journal b.journal: No space left on device");
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/b.journal"));
+  ASSERT_FALSE(attempt);
+  EXPECT_EQ(attempt.error().message, "journal a.journal: No space left on device");
 }
 
 TEST_F(AnswerJournalTest, AnswersOfOneReplyAreLoggedByTheirNumbers) {
