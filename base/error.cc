@@ -28,6 +28,7 @@ std::string_view CodeName(Code code) {
     case Code::kNeedsReplay: return "needs_replay";
     case Code::kWindowLost: return "window_lost";
     case Code::kSessionLost: return "session_lost";
+    case Code::kTooLarge: return "too_large";
   }
   return "unknown";
 }

@@ -44,9 +44,12 @@ enum class Code : std::uint8_t {
   kNeedsReplay = 18,
   kWindowLost = 19,   // the edit needs cells that a sliding window has dropped
   kSessionLost = 20,  // the daemon does not know the session; its sequences are gone
+  // What the caller sent exceeds a limit of one request: the same request fails again, however much
+  // room there is.
+  kTooLarge = 21,
 };
 
-inline constexpr Code kCodeLast = Code::kSessionLost;
+inline constexpr Code kCodeLast = Code::kTooLarge;
 
 // Returns the code's stable lower_snake name ("no_space"), used in logs and JSON. Never empty.
 std::string_view CodeName(Code code);

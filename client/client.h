@@ -25,7 +25,7 @@
 //
 // Errors of every call, in addition to the errors named at the call: kTimeout (the call's timeout
 // has passed; the request may still be applied), kDisconnected, kCorrupt (the daemon broke the
-// protocol), kInvalidArgument (a forked child, or a number out of range), kNoSpace (a payload
+// protocol), kInvalidArgument (a forked child, or a number out of range), kTooLarge (a payload
 // larger than the request arena).
 #pragma once
 

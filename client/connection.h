@@ -93,7 +93,7 @@ class Connection {
   Status Leave();
 
   // Submits a request and waits for its last completion. `output` (may be null) receives the
-  // outputs of all pieces, concatenated. Errors: those of the daemon, kNoSpace (the payload is
+  // outputs of all pieces, concatenated. Errors: those of the daemon, kTooLarge (the payload is
   // larger than the arena), kTimeout (the request is abandoned, and may still be applied),
   // kDisconnected, kSessionLost (the daemon does not know the session: see Renew), kCorrupt,
   // kInvalidArgument (a forked process).

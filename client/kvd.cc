@@ -19,6 +19,7 @@ thread_local int last_code = KVD_OK;
 
 static_assert(static_cast<int>(Code::kWindowLost) == KVD_WINDOW_LOST);
 static_assert(static_cast<int>(Code::kSessionLost) == KVD_SESSION_LOST);
+static_assert(static_cast<int>(Code::kTooLarge) == KVD_TOO_LARGE);
 constexpr bool IsSame(std::uint32_t wire_flag, std::uint32_t our_flag) {
   return wire_flag == our_flag;
 }
@@ -81,7 +82,7 @@ const char* kvd_error_message(void) { return last_message.c_str(); }
 int kvd_error_code(void) { return last_code; }
 
 const char* kvd_code_name(int code) {
-  if (code < 0 || code > KVD_SESSION_LOST) return "unknown";
+  if (code < 0 || code > KVD_TOO_LARGE) return "unknown";
   return CodeName(static_cast<Code>(code)).data();
 }
 

@@ -49,7 +49,8 @@
  *    KVD_DISCONNECTED      the connection is lost, and reconnecting failed for reconnect_timeout_ms
  *    KVD_SESSION_LOST      the daemon does not know the session: its sequences are gone
  *    KVD_CORRUPT           the daemon broke the protocol
- *    KVD_NO_SPACE          the arguments exceed the request arena, or memory is exhausted
+ *    KVD_NO_SPACE          memory is exhausted
+ *    KVD_TOO_LARGE         the arguments exceed the request arena or a limit of one request
  * Calls on a sequence may also return KVD_NOT_FOUND (the sequence does not exist, or this user may
  * not see it), KVD_PERMISSION (the sequence belongs to another session) and KVD_BUSY (a request
  * computes on the sequence).
@@ -91,7 +92,8 @@ enum kvd_code {
   KVD_TIMEOUT = 17,
   /* 18 is used only inside the daemon. */
   KVD_WINDOW_LOST = 19, /* an edit needs cells that a sliding window has dropped; nothing changed */
-  KVD_SESSION_LOST = 20 /* the daemon does not know the session: see kvd_renew */
+  KVD_SESSION_LOST = 20, /* the daemon does not know the session: see kvd_renew */
+  KVD_TOO_LARGE = 21     /* the arguments exceed a limit of one request: it fails again */
 };
 
 /* The message of this thread's last error; never null. The message is valid until this thread's
@@ -999,7 +1001,7 @@ typedef struct kvd_chat_message {
  * process. A model without a template uses ChatML. Tokenize the prompt with KVD_PARSE_SPECIAL; it
  * begins with the model's begin token only if the template writes that token. flags:
  * KVD_ADD_ASSISTANT. Errors: KVD_INVALID_ARGUMENT (the template refuses the conversation: its own
- * message; or has an error: line and column), KVD_NO_SPACE (a limit of docs/text.md). */
+ * message; or has an error: line and column), KVD_TOO_LARGE (a limit of docs/text.md). */
 int kvd_chat(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
              uint32_t flags, char** text, size_t* text_bytes);
 int kvd_chat_submit(kvd_client* client, const kvd_chat_message* messages, size_t message_count,

@@ -85,8 +85,8 @@ void GenerationRequest::StreamPiece(std::span<const TokenId> tokens, std::string
   const std::size_t piece_bytes = wire::PieceBytes(view);
   if (piece_bytes > session().output_bytes_max()) {
     return EndWith(
-        {Code::kNoSpace, Concat("result arena: a piece has ", piece_bytes, " bytes, the arena has ",
-                                session().output_bytes_max())});
+        {Code::kTooLarge, Concat("result arena: a piece has ", piece_bytes,
+                                 " bytes, the arena has ", session().output_bytes_max())});
   }
   Answer piece{.completion = MakeCompletion(), .output = {}};
   piece.output.resize(piece_bytes);

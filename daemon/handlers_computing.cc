@@ -168,7 +168,7 @@ Result<Outcome> Service::Do(const Call<wire::DecodeArgs>& call) {
   const wire::LogitsWanted logits = call.args.logits;
   const std::size_t row_bytes = std::size_t{vocab_size} * sizeof(float);
   if (logits != wire::LogitsWanted::kNone && row_bytes > call.session->output_bytes_max()) {
-    return Fail(Code::kNoSpace, "result arena: a row of logits has ", row_bytes,
+    return Fail(Code::kTooLarge, "result arena: a row of logits has ", row_bytes,
                 " bytes, the arena has ", call.session->output_bytes_max());
   }
   KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(call.payload, vocab_size));
@@ -371,7 +371,7 @@ Result<Outcome> Service::Do(const Call<wire::EmbedArgs>& call) {
   }
   const std::size_t bytes = rows * EmbeddingWidth(config, pooling) * sizeof(float);
   if (bytes > call.session->output_bytes_max()) {
-    return Fail(Code::kNoSpace, "result arena: the rows have ", bytes, " bytes, the arena has ",
+    return Fail(Code::kTooLarge, "result arena: the rows have ", bytes, " bytes, the arena has ",
                 call.session->output_bytes_max());
   }
   RequestOrigin origin = call.origin();

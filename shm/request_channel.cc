@@ -52,7 +52,7 @@ SubmissionProducer::SubmissionProducer(std::span<std::byte> requests,
 Result<std::optional<std::span<std::byte>>> SubmissionProducer::Reserve(std::size_t payload_bytes) {
   reservation_.reset();
   if (payload_bytes > arena_.size()) {
-    return Fail(Code::kNoSpace, "request: a payload of ", payload_bytes,
+    return Fail(Code::kTooLarge, "request: a payload of ", payload_bytes,
                 " bytes, the request arena has ", arena_.size());
   }
   const std::uint64_t head = results_header_->submission_head.load(std::memory_order_acquire);

@@ -32,7 +32,7 @@ class SubmissionProducer {
 
   // Reserves room for one submission with a payload of `payload_bytes` and returns the place for
   // the payload. Reserve returns nullopt if there is no room until the daemon has copied more
-  // submissions. The next Reserve releases a reservation that was not submitted. Errors: kNoSpace
+  // submissions. The next Reserve releases a reservation that was not submitted. Errors: kTooLarge
   // (the payload is larger than the arena), kCorrupt (the daemon's cursor).
   Result<std::optional<std::span<std::byte>>> Reserve(std::size_t payload_bytes);
 

@@ -58,7 +58,7 @@ Status CheckPayload(const VerbRow& row, const Submission& submission,
     // payload have their largest sizes.
     const std::uint64_t tokens =
         (payload_bytes - rule.bytes_max + sizeof(TokenId) - 1) / sizeof(TokenId);
-    return Fail(Code::kNoSpace, field(".tokens: "), Text(tokens), ", the pool has ",
+    return Fail(Code::kTooLarge, field(".tokens: "), Text(tokens), ", the pool has ",
                 Text(limits.tokens_max), " cells");
   }
   if (payload_bytes < rule.bytes_min || payload_bytes > payload_max) {

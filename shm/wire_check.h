@@ -60,7 +60,7 @@ struct SubmissionLimits {
 // Checks that verb and flags are known and match each other, that reserved fields are zero, that
 // the payload lies inside the arena and has a size that the verb allows, and that the arguments are
 // in their ranges. The daemon makes checks that need its state later. Errors: kInvalidArgument;
-// kNoSpace (more tokens than the pool has cells).
+// kTooLarge (more tokens than the pool has cells).
 Status ValidateSubmission(const Submission& submission, const SubmissionLimits& limits);
 
 // Checks that verb, code and flags are known and that the output lies inside the arena, without

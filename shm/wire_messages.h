@@ -38,6 +38,8 @@
 //   8  kGenerate has a grammar and triggers; the hello names a tenant and how long its session
 //      outlives its process; sequences expire
 //   9  kInfo has the progress of reading the weights; verb 47 reports the choices of products
+//   10 kGenerate may leave out the last token of an answer
+//   11 an answer may have the code kTooLarge
 #pragma once
 
 #include <cstdint>
@@ -47,7 +49,7 @@
 
 namespace kvd::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 10;
+inline constexpr std::uint32_t kProtocolVersion = 11;
 inline constexpr std::uint64_t kHelloMagic = 0x314f4c4c4544564bull;    // "KVDELLO1"
 inline constexpr std::uint64_t kWelcomeMagic = 0x31434c455744564bull;  // "KVDWELC1"
 

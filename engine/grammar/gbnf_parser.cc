@@ -89,13 +89,13 @@ class GbnfParser {
 Status GbnfParser::CountElements(std::size_t count) {
   element_count_ += count;
   if (element_count_ > limits_.elements)
-    return Fail(Code::kNoSpace, "grammar: elements: the limit is ", limits_.elements);
+    return Fail(Code::kTooLarge, "grammar: elements: the limit is ", limits_.elements);
   return meter_.Spend(8 * count);
 }
 
 Result<std::uint32_t> GbnfParser::AddRule(std::uint32_t name) {
   if (program_.rules.size() >= limits_.rules)
-    return Fail(Code::kNoSpace, "grammar: rules, groups and repeated items: the limit is ",
+    return Fail(Code::kTooLarge, "grammar: rules, groups and repeated items: the limit is ",
                 limits_.rules);
   program_.rules.push_back({.name = name});
   is_defined_.push_back(false);
@@ -401,7 +401,7 @@ Result<GrammarProgram> GbnfParser::Parse() {
 Result<GrammarProgram> ParseGbnf(std::string_view text, const GrammarVocabulary& vocabulary,
                                  const GrammarLimits& limits, WorkControl& work) {
   if (text.size() > limits.text_bytes)
-    return Fail(Code::kNoSpace, "grammar: ", text.size(), " bytes, the limit is ",
+    return Fail(Code::kTooLarge, "grammar: ", text.size(), " bytes, the limit is ",
                 limits.text_bytes);
   return GbnfParser(text, vocabulary, limits, work).Parse();
 }

@@ -15,7 +15,7 @@ namespace kvd {
 // Returns the program without what AnalyseProgram adds. `vocabulary` resolves token terminals.
 // Errors: kInvalidArgument, with line and column: the text is not GBNF, a rule is not defined,
 // there is no rule "root", a token is not in the vocabulary, bounds of a repetition are out of
-// order or too large; kNoSpace: a limit, by its name; kCancelled.
+// order or too large; kTooLarge: a limit, by its name; kCancelled.
 Result<GrammarProgram> ParseGbnf(std::string_view text, const GrammarVocabulary& vocabulary,
                                  const GrammarLimits& limits, WorkControl& work);
 

@@ -30,7 +30,7 @@ Result<std::shared_ptr<Grammar>> Grammar::Compile(
                                             SipHash24(kHashKey0, kHashKey1, gbnf)));
   const MutexLock lock(made->mutex_);
   if (made->states_->losses().entries)
-    return Fail(Code::kNoSpace, "grammar: state_entries: the first state needs more than ",
+    return Fail(Code::kTooLarge, "grammar: state_entries: the first state needs more than ",
                 limits.state_entries);
   return made;
 }
@@ -100,10 +100,10 @@ void Grammar::LimitStates() {
 std::unexpected<Error> Grammar::Refusal(std::string_view subject, std::uint64_t offset) {
   const GrammarStates::Losses& losses = states_->losses();
   if (losses.depth)
-    return Fail(Code::kNoSpace, subject, " at byte ", offset, ": grammar: depth: more than ",
+    return Fail(Code::kTooLarge, subject, " at byte ", offset, ": grammar: depth: more than ",
                 limits_.depth, " open rules");
   if (losses.entries)
-    return Fail(Code::kNoSpace, subject, " at byte ", offset,
+    return Fail(Code::kTooLarge, subject, " at byte ", offset,
                 ": grammar: state_entries: a state needs more than ", limits_.state_entries);
   return Fail(Code::kInvalidArgument, subject, " at byte ", offset,
               ": the grammar does not allow it");

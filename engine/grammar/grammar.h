@@ -30,7 +30,7 @@ namespace kvd {
 class Grammar {
  public:
   // Compiles GBNF; the text must match the rule "root". Errors: kInvalidArgument: the text is not
-  // GBNF, with line and column, or a rule is left recursive; kNoSpace: a limit, by its name;
+  // GBNF, with line and column, or a rule is left recursive; kTooLarge: a limit, by its name;
   // kCancelled.
   static Result<std::shared_ptr<Grammar>> Compile(
       std::string_view gbnf, std::shared_ptr<const GrammarVocabulary> vocabulary,

@@ -31,7 +31,7 @@ class GrammarMatcher {
   // Appends a token to the text. An end-of-generation token is accepted where may_end(), and
   // changes nothing, or where a token terminal names it. After an error the matcher is unchanged.
   // Errors: kInvalidArgument: the token is not in the vocabulary, or leads out of the language
-  // (with the token and the offset of the byte in the text); kNoSpace: a state needs more than
+  // (with the token and the offset of the byte in the text); kTooLarge: a state needs more than
   // GrammarLimits::depth or ::state_entries.
   Status Accept(TokenId token);
   // Appends bytes, which may begin or end inside a token or a character. Errors and after an error:

@@ -459,7 +459,7 @@ TEST(ConnectionTest, APayloadLargerThanTheArenaIsRefusedWithTheNumbers) {
   const Client client = ConnectTo(daemon);
   const auto tokens = client.Tokenize(std::string((1 << 20) + 1, 'x'), 0);
   ASSERT_FALSE(tokens);
-  EXPECT_EQ(tokens.error().code, Code::kNoSpace);
+  EXPECT_EQ(tokens.error().code, Code::kTooLarge);
   EXPECT_TRUE(client.Ping());
 }
 

@@ -81,6 +81,7 @@ TEST_F(KvdHTest, NullPointersAreErrorsThatNameThem) {
 
 TEST_F(KvdHTest, CodesHaveNames) {
   EXPECT_STREQ(kvd_code_name(KVD_NO_SPACE), "no_space");
+  EXPECT_STREQ(kvd_code_name(KVD_TOO_LARGE), "too_large");
   EXPECT_STREQ(kvd_code_name(-1), "unknown");
   EXPECT_STREQ(kvd_code_name(99), "unknown");
   EXPECT_EQ(kvd_protocol_version(), wire::kProtocolVersion);

@@ -232,7 +232,7 @@ TEST_F(BoundedWorkTest, SigtermEndsTheDaemonWhileLongWorkRuns) {
 TEST_F(BoundedWorkTest, RequestsLargerThanTheirVerbsAreRefusedByName) {
   RawClient client = Raw(64 << 20);
   const std::vector<std::byte> tokens((4096 + 1) * sizeof(TokenId));
-  ExpectRefused(client, Verb::kDetokenize, tokens, Code::kNoSpace,
+  ExpectRefused(client, Verb::kDetokenize, tokens, Code::kTooLarge,
                 "detokenize.tokens: 4097, the pool has 4096 cells");
   const std::vector<std::byte> lists(wire::kTokenListsBytesMax + 4);
   ExpectRefused(client, Verb::kEmbed, lists, Code::kInvalidArgument,

@@ -342,7 +342,7 @@ TEST_P(HostileVerbsTest, PayloadsOutsideTheArenaAreRefused) {
       const Code code = Spoiled(attacker, use, target, [&](wire::Submission& submission) {
         submission.payload_bytes = static_cast<std::uint32_t>(bytes);
       });
-      EXPECT_TRUE(IsIn(code, {Code::kInvalidArgument, Code::kNoSpace})) << CodeName(code);
+      EXPECT_TRUE(IsIn(code, {Code::kInvalidArgument, Code::kTooLarge})) << CodeName(code);
     }
   });
 }

@@ -51,7 +51,7 @@ const std::vector<RefusedCall> kRefusedCalls = {
                                           wire::LogitsWanted::kLast);
        return decoding ? ErrorOf(decoding->Next()) : decoding.error();
      },
-     Code::kNoSpace},
+     Code::kTooLarge},
     {"GenerateAtAnotherPosition",
      [](const Client& client, SequenceHandle retained) {
        const std::vector<TokenId> prompt = TokensOf(1, 3);

@@ -135,7 +135,7 @@ TEST_F(RequestChannelTest, ThePayloadOfAWholeArenaFitsAtAnyTime) {
 TEST_F(RequestChannelTest, APayloadLargerThanTheArenaIsRefusedWithBothNumbers) {
   const auto room = producer_.Reserve(65537);
   ASSERT_FALSE(room);
-  EXPECT_EQ(room.error().code, Code::kNoSpace);
+  EXPECT_EQ(room.error().code, Code::kTooLarge);
   EXPECT_NE(room.error().message.find("65537"), std::string::npos);
   EXPECT_NE(room.error().message.find("65536"), std::string::npos);
 }

@@ -143,7 +143,7 @@ TEST(VerbTableTest, EveryPayloadHasALimitThatIsNamed) {
     // element, so the payload violates only the limit.
     const Status refused = with(rule.BytesMax(kTokensMax) + 8);
     EXPECT_EQ(FieldOf(refused), Field(row, rule.has_tokens ? "tokens" : "payload_bytes"));
-    EXPECT_EQ(refused.error().code, rule.has_tokens ? Code::kNoSpace : Code::kInvalidArgument);
+    EXPECT_EQ(refused.error().code, rule.has_tokens ? Code::kTooLarge : Code::kInvalidArgument);
     if (rule.has_tokens) {
       EXPECT_NE(refused.error().message.find("1002, the pool has 1000 cells"), std::string::npos)
           << refused.error().message;

@@ -249,7 +249,7 @@ TEST(CompletionTest, EachBadFieldIsNamed) {
   };
   EXPECT_EQ(field([](Completion& c) { c.verb = 0; }), "completion.verb");
   EXPECT_EQ(field([](Completion& c) { c.verb = kVerbLast + 1; }), "completion.verb");
-  EXPECT_EQ(field([](Completion& c) { c.code = 21; }), "completion.code");
+  EXPECT_EQ(field([](Completion& c) { c.code = 22; }), "completion.code");
   EXPECT_EQ(field([](Completion& c) { c.flags = 2; }), "completion.flags");
   EXPECT_EQ(field([](Completion& c) { c.output_cursor += 1; }), "completion.output_cursor");
   EXPECT_EQ(field([](Completion& c) { c.output_bytes = 65536; }), "completion.output_cursor");

@@ -164,13 +164,13 @@ TEST(GbnfParserTest, LeftRecursionIsRefusedByName) {
 }
 
 TEST(GbnfParserTest, LimitsAreRefusedByName) {
-  EXPECT_THAT(CompileError("root ::= \"aaaa\"", Code::kNoSpace, {.text_bytes = 10}),
+  EXPECT_THAT(CompileError("root ::= \"aaaa\"", Code::kTooLarge, {.text_bytes = 10}),
               HasSubstr("grammar: 15 bytes, the limit is 10"));
-  EXPECT_THAT(CompileError("root ::= a\na ::= b\nb ::= \"x\"", Code::kNoSpace, {.rules = 2}),
+  EXPECT_THAT(CompileError("root ::= a\na ::= b\nb ::= \"x\"", Code::kTooLarge, {.rules = 2}),
               HasSubstr("rules, groups and repeated items: the limit is 2"));
-  EXPECT_THAT(CompileError("root ::= \"aaaaaaaaaa\"", Code::kNoSpace, {.elements = 8}),
+  EXPECT_THAT(CompileError("root ::= \"aaaaaaaaaa\"", Code::kTooLarge, {.elements = 8}),
               HasSubstr("elements: the limit is 8"));
-  EXPECT_THAT(CompileError("root ::= [a-bc-de-f]", Code::kNoSpace, {.elements = 2}),
+  EXPECT_THAT(CompileError("root ::= [a-bc-de-f]", Code::kTooLarge, {.elements = 2}),
               HasSubstr("elements: the limit is 2"));
   std::string deep = "root ::= ";
   for (int i = 0; i < 300; ++i) deep += "(\"a\" | ";

@@ -24,7 +24,7 @@ TEST(GrammarLimitsTest, TheDepthOfOpenRulesIsLimited) {
   EXPECT_FALSE(matcher.Mask()->is_complete());
   const auto refused = matcher.AcceptText("((");
   ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.error().code, Code::kNoSpace);
+  EXPECT_EQ(refused.error().code, Code::kTooLarge);
   EXPECT_THAT(refused.error().message, HasSubstr("grammar: depth: more than 3 open rules"));
   EXPECT_EQ(matcher.AcceptText("((").error().message, refused.error().message);
   ASSERT_TRUE(matcher.AcceptText("x)))").has_value());
@@ -54,7 +54,7 @@ TEST(GrammarLimitsTest, StatesOfCommonAmbiguitiesStaySmall) {
 TEST(GrammarLimitsTest, AStateThatNeedsTooManyEntriesIsRefused) {
   std::string gbnf = "root ::= \"x\" many\nmany ::= \"a0\"";
   for (int i = 1; i < 200; ++i) gbnf += " | \"a" + std::to_string(i) + "\"";
-  EXPECT_THAT(test::CompileError("root ::= many" + gbnf.substr(gbnf.find('\n')), Code::kNoSpace,
+  EXPECT_THAT(test::CompileError("root ::= many" + gbnf.substr(gbnf.find('\n')), Code::kTooLarge,
                                  {.state_entries = 100}),
               HasSubstr("grammar: state_entries: the first state needs more than 100"));
   const auto grammar = Compile(gbnf, {}, {.state_entries = 100});
@@ -65,7 +65,7 @@ TEST(GrammarLimitsTest, AStateThatNeedsTooManyEntriesIsRefused) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     const auto refused = matcher.AcceptText("x");
     ASSERT_FALSE(refused.has_value());
-    EXPECT_EQ(refused.error().code, Code::kNoSpace);
+    EXPECT_EQ(refused.error().code, Code::kTooLarge);
     EXPECT_THAT(refused.error().message, HasSubstr("grammar: state_entries"));
   }
 }
