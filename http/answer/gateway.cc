@@ -5,6 +5,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 #include "base/siphash.h"
@@ -81,6 +82,29 @@ std::uint64_t Gateway::ResponseBytesOf(const std::string& tenant) const {
   return is_own ? *record->response_bytes : settings_.response_bytes;
 }
 
+SlotPlace Gateway::SlotPlaceOf(const std::string& tenant) const {
+  constexpr std::size_t kFilesMax = 1000;
+  constexpr std::size_t kAnyCount = std::numeric_limits<std::size_t>::max();
+  if (find_record_ == nullptr) {
+    return {.directory = settings_.slot_directory,
+            .folder = {},
+            .bytes_max = std::numeric_limits<std::uint64_t>::max(),
+            .count_max = kAnyCount};
+  }
+  const TenantRecord* const record = find_record_(tenant);
+  const bool is_own = record != nullptr && record->slot_bytes;
+  return {.directory = settings_.slot_directory,
+          .folder = "tenant-" + tenant,
+          .bytes_max = is_own ? *record->slot_bytes : settings_.slot_bytes,
+          .count_max = kFilesMax};
+}
+
+bool Gateway::SeesAll(const std::string& tenant) const {
+  if (find_record_ == nullptr) return true;
+  const TenantRecord* const record = find_record_(tenant);
+  return record != nullptr && record->is_operator;
+}
+
 Result<Tenant*> Gateway::Find(const std::string& tenant, std::string_view model_name) {
   const std::vector<Backend*> usable = BackendsOf(tenant);
   Backend* backend = nullptr;
@@ -99,7 +123,7 @@ Result<Tenant*> Gateway::Find(const std::string& tenant, std::string_view model_
   std::unique_ptr<Tenant>& found = backend->tenants[tenant];
   if (!found) {
     found = std::make_unique<Tenant>(
-        loop_, tenant, *backend->model, backend->metrics, workers_,
+        loop_, tenant, *backend->model, workers_,
         [backend, tenant] { return backend->open(tenant); }, backend->SlotsPath(tenant));
   }
   return found.get();

@@ -13,9 +13,11 @@
 #include "base/error.h"
 #include "http/answer/jobs.h"
 #include "http/answer/response_store.h"
+#include "http/answer/slot_place.h"
 #include "http/answer/tenant.h"
 #include "http/backend/tenants.h"
 #include "http/loop/await.h"
+#include "http/loop/turn_watch.h"
 #include "http/loop/workers.h"
 #include "http/options/settings.h"
 
@@ -25,7 +27,6 @@ namespace kvd::http {
 struct Backend {
   std::string daemon;  // its name
   std::unique_ptr<Model> model;
-  Metrics metrics;
   std::map<std::string, std::unique_ptr<Tenant>> tenants;  // by name; "" without tenants' keys
   // Where the slots of this daemon's tenants are noted: a path to which a name is appended; empty:
   // nowhere.
@@ -55,10 +56,18 @@ class Gateway {
   using FindRecord = std::function<const TenantRecord*(const std::string& tenant)>;
   void UseRecords(FindRecord find) { find_record_ = std::move(find); }
 
+  // Whose turns GET /metrics shows. REQUIRES: `watch` outlives the Gateway.
+  void Watch(const TurnWatch& watch) { watch_ = &watch; }
+  // Null: the turns are not measured.
+  const TurnWatch* watch() const { return watch_; }
   // The daemons whose models the tenant may use.
   std::vector<Backend*> BackendsOf(const std::string& tenant) const;
   // The limit of the bytes of a tenant's snapshots of stored responses.
   std::uint64_t ResponseBytesOf(const std::string& tenant) const;
+  // Where the tenant's slot files are, and their limits.
+  SlotPlace SlotPlaceOf(const std::string& tenant) const;
+  // The tenant sees what all tenants do: there are no others, or it is an operator.
+  bool SeesAll(const std::string& tenant) const;
   // The tenant of a request for a model. A name that no daemon has means the first daemon if it is
   // the only one, as in llama-server. A model that the tenant may not use is not found. Errors:
   // kNotFound, with the names of the models that the tenant may use.
@@ -70,6 +79,7 @@ class Gateway {
   const Settings& settings_;
   Jobs& jobs_;
   FindRecord find_record_;
+  const TurnWatch* watch_ = nullptr;
   std::unique_ptr<ResponseStore> responses_;
   std::vector<std::unique_ptr<Backend>> backends_;
 };

@@ -1,5 +1,5 @@
-// Metrics: what the answers of one daemon have counted since the gateway's start, for GET /metrics
-// and GET /slots. Used by the event loop's thread alone.
+// Metrics: what the answers of one tenant of one daemon have counted since the gateway's start, for
+// GET /metrics and GET /slots. Used by the event loop's thread alone.
 #pragma once
 
 #include <chrono>

@@ -28,12 +28,11 @@ class Tenant {
   using Open = std::function<Result<std::shared_ptr<DaemonSession>>()>;
 
   // `slots_path`: of the tenant's SlotFile; empty: slots do not outlive the process.
-  Tenant(Loop& loop, std::string name, Model& model, Metrics& metrics, Workers& workers, Open open,
+  Tenant(Loop& loop, std::string name, Model& model, Workers& workers, Open open,
          const std::string& slots_path)
       : loop_(loop),
         name_(std::move(name)),
         model_(model),
-        metrics_(metrics),
         workers_(workers),
         open_(std::move(open)),
         slots_(loop, model.slot_count()) {
@@ -43,6 +42,7 @@ class Tenant {
   const std::string& name() const { return name_; }
   Model& model() { return model_; }
   Metrics& metrics() { return metrics_; }
+  const Metrics& metrics() const { return metrics_; }
   Workers& workers() { return workers_; }
   Loop& loop() { return loop_; }
   Slots& slots() { return slots_; }
@@ -60,7 +60,7 @@ class Tenant {
   Loop& loop_;
   std::string name_;
   Model& model_;
-  Metrics& metrics_;
+  Metrics metrics_;
   Workers& workers_;
   Open open_;
   std::shared_ptr<DaemonSession> session_;

@@ -1,5 +1,6 @@
 #include "http/api/metrics_routes.h"
 
+#include <algorithm>
 #include <ctime>
 #include <map>
 #include <memory>
@@ -21,13 +22,15 @@ struct Scrapes {
   std::map<std::string, Metrics> last;  // by tenant: of the tenant's last GET /metrics
 };
 
-// The answers of a model are counted together for all tenants. A tenant sees the models that it may
-// use.
+// A tenant sees its own counts for the models that it may use. What concerns all of them (the
+// pools, the event loop) is shown to an operator, and without --tenants.
 Await<Result<Reply>> ShowMetrics(RouteCall call, Scrapes& scrapes) {
   if (!call.gateway.settings().serves_metrics) co_return Fail(Code::kUnsupported, kNoMetrics);
   const std::vector<Backend*> backends = call.gateway.BackendsOf(call.request.tenant);
   std::vector<DaemonCounts> daemons;
+  const bool sees_all = call.gateway.SeesAll(call.request.tenant);
   for (const Backend* const backend : backends) {
+    if (!sees_all) break;
     KVD_CO_TRY(Tenant* const tenant, call.gateway.Find(call.request.tenant, backend->model->id()));
     const auto session = tenant->session();
     if (!session) continue;  // a daemon that is gone reports nothing
@@ -36,11 +39,19 @@ Await<Result<Reply>> ShowMetrics(RouteCall call, Scrapes& scrapes) {
   }
   GatewayCounts counts;
   for (const Backend* const backend : backends) {
-    Add(backend->metrics, counts.metrics);
     for (const auto& [name, tenant] : backend->tenants) {
+      if (!sees_all && name != call.request.tenant) continue;
+      Add(std::as_const(*tenant).metrics(), counts.metrics);
       counts.busy += tenant->slots().busy_count();
       counts.waiting += tenant->slots().waiting_count();
     }
+  }
+  if (sees_all && call.gateway.watch() != nullptr) {
+    for (const auto& [label, turns] : call.gateway.watch()->long_turns()) {
+      counts.long_turns += turns.count;
+      counts.longest_turn = std::max(counts.longest_turn, turns.longest);
+    }
+    counts.has_turns = true;
   }
   Metrics& last = scrapes.last[call.request.tenant];
   const RecentRates rates = RatesBetween(last, counts.metrics);

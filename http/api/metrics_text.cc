@@ -157,6 +157,17 @@ std::string MetricsText(const GatewayCounts& counts, const RecentRates& rates,
        {"llamacpp:n_busy_slots_per_decode", "Average number of busy slots per answer to a step",
         busy_per_piece}},
       text);
+  if (counts.has_turns) {
+    AppendSeries("counter",
+                 {{"kvd:loop_long_turns_total",
+                   "Turns of the gateway's event loop of more than 20 ms of CPU time",
+                   Number(counts.long_turns)}},
+                 text);
+    AppendSeries("gauge",
+                 {{"kvd:loop_longest_turn_seconds", "CPU time of the longest of them",
+                   Seconds(counts.longest_turn)}},
+                 text);
+  }
   for (const DaemonSeries& series : kDaemonSeries) {
     if (daemons.empty()) break;
     AppendHead(series.name, series.help, series.type, text);

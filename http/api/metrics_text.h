@@ -1,6 +1,7 @@
 // The text of GET /metrics, in Prometheus' format 0.0.4: llama-server's names, then kvd's own.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@ struct GatewayCounts {
   Metrics metrics;
   std::uint64_t busy = 0;     // answers in slots
   std::uint64_t waiting = 0;  // requests that wait for a slot
+  bool has_turns = false;     // what follows is known
+  std::uint64_t long_turns = 0;
+  std::chrono::nanoseconds longest_turn{0};  // of the long ones
 };
 
 void Add(const Metrics& metrics, Metrics& sum);

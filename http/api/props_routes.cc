@@ -14,6 +14,12 @@ namespace {
 constexpr char kUnchangeable[] =
     "This server does not support changing global properties. Start it with `--props`";
 
+// The path of the model's file; with tenants, only its name.
+std::string ShownPath(const RouteCall& call, const std::string& path) {
+  if (call.gateway.SeesAll(call.request.tenant)) return path;
+  return path.substr(path.rfind('/') + 1);
+}
+
 Value TemplateAbilities(const ChatForm& form) {
   const TemplateTraits& traits = form.formatter.traits();
   return Object()
@@ -45,7 +51,7 @@ Await<Result<Reply>> ShowProps(RouteCall call) {
   props.Set("default_generation_settings", generation.Take())
       .Set("total_slots", CountValue(model.slot_count()))
       .Set("model_alias", model.id())
-      .Set("model_path", model.path())
+      .Set("model_path", ShownPath(call, model.path()))
       .Set("modalities", modalities.Take())
       .Set("endpoint_slots", Value::Bool(settings.serves_slots))
       .Set("endpoint_props", Value::Bool(settings.changes_props))

@@ -30,8 +30,9 @@ class SlotFileSink final : public LlamaSink {
   SlotFileSink(const SlotDirectory& directory, std::string name)
       : directory_(directory), name_(std::move(name)) {}
 
-  Status Begin(std::uint64_t) override {
+  Status Begin(std::uint64_t file_bytes) override {
     file_.reset();
+    KVD_CHECK_OK(directory_.CheckRoom(name_, file_bytes));
     KVD_TRY(file_, directory_.Create(name_));
     return {};
   }
@@ -46,8 +47,9 @@ class SlotFileSink final : public LlamaSink {
 
 // On a worker. Returns the file's bytes.
 Result<std::uint64_t> Export(const Client& client, SequenceHandle sequence,
-                             const Settings& settings, const std::string& name) {
-  KVD_TRY(const SlotDirectory directory, SlotDirectory::Open(settings.slot_directory));
+                             const Settings& settings, const SlotPlace& place,
+                             const std::string& name) {
+  KVD_TRY(const SlotDirectory directory, SlotDirectory::Open(place));
   SlotFileSink file(directory, name);
   PackedTokensSink packed(file);
   LlamaFileOptions options;
@@ -65,9 +67,9 @@ struct Imported {
 };
 
 // On a worker.
-Result<Imported> Import(const Client& client, const Settings& settings, const std::string& name,
+Result<Imported> Import(const Client& client, const SlotPlace& place, const std::string& name,
                         std::uint64_t bytes_max) {
-  KVD_TRY(const SlotDirectory directory, SlotDirectory::Open(settings.slot_directory));
+  KVD_TRY(const SlotDirectory directory, SlotDirectory::Open(place));
   KVD_TRY(const std::vector<std::byte> file, directory.Read(name, bytes_max));
   KVD_TRY(const std::vector<ImportedSequence> sequences, client.ImportLlama(file));
   return Imported{.sequence = sequences.front(), .file_bytes = file.size()};
@@ -91,10 +93,25 @@ Error RestoreError(Error error) {
   }
 }
 
+// The turn to use the files of one tenant.
+class TakenTurn {
+ public:
+  explicit TakenTurn(FileTurn& turn) : turn_(turn) { turn_.is_taken = true; }
+  ~TakenTurn() {
+    turn_.is_taken = false;
+    turn_.ended.Notify();
+  }
+  TakenTurn(const TakenTurn&) = delete;
+  TakenTurn& operator=(const TakenTurn&) = delete;
+
+ private:
+  FileTurn& turn_;
+};
+
 }  // namespace
 
-Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease,
-                                     const std::string& name) {
+Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease, SlotPlace place,
+                                     const std::string& name, FileTurn& turn) {
   const auto start = std::chrono::steady_clock::now();
   KVD_CO_TRY(const auto session, tenant.session());
   const Slot& slot = lease.slot();
@@ -109,7 +126,9 @@ Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease,
   KVD_CO_TRY(const SequenceHandle fork,
              co_await session->Fork(slot.sequence, static_cast<std::int32_t>(cells)));
   const Settings& settings = tenant.model().settings();
-  const auto write = [&] { return Export(session->client(), fork, settings, name); };
+  while (turn.is_taken) co_await turn.ended.Wait();
+  const TakenTurn taken(turn);
+  const auto write = [&] { return Export(session->client(), fork, settings, place, name); };
   const Result<std::uint64_t> bytes = co_await tenant.workers().Run(write);
   session->DropLater(fork);
   if (!bytes) co_return std::unexpected(bytes.error());
@@ -117,18 +136,16 @@ Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease,
       .token_count = cells, .file_bytes = *bytes, .time = std::chrono::steady_clock::now() - start};
 }
 
-Await<Result<SlotFileInfo>> RestoreSlot(Tenant& tenant, const SlotLease& lease,
-                                        const std::string& name, ImportTurn& turn) {
+Await<Result<SlotFileInfo>> RestoreSlot(Tenant& tenant, const SlotLease& lease, SlotPlace place,
+                                        const std::string& name, FileTurn& turn) {
   const auto start = std::chrono::steady_clock::now();
   KVD_CO_TRY(const auto session, tenant.session());
   while (turn.is_taken) co_await turn.ended.Wait();
-  turn.is_taken = true;
-  const Settings& settings = tenant.model().settings();
+  std::optional<TakenTurn> taken(turn);
   const std::uint64_t bytes_max = FileBytesMax(tenant.model());
-  const auto read = [&] { return Import(session->client(), settings, name, bytes_max); };
+  const auto read = [&] { return Import(session->client(), place, name, bytes_max); };
   const Result<Imported> imported = co_await tenant.workers().Run(read);
-  turn.is_taken = false;
-  turn.ended.Notify();
+  taken.reset();
   if (!imported) co_return std::unexpected(RestoreError(imported.error()));
   const SequenceHandle sequence = imported->sequence.handle;
   const std::uint32_t cells = imported->sequence.cell_count;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "http/answer/slot_place.h"
 #include "http/answer/slots.h"
 #include "http/answer/tenant.h"
 #include "http/loop/await.h"
@@ -16,9 +17,10 @@
 
 namespace kvd::http {
 
-// A session does one import at a time, so imports take turns.
-struct ImportTurn {
-  explicit ImportTurn(Loop& loop) : ended(loop) {}
+// The turn to use the slot files of one tenant: a session does one import at a time, and the limits
+// of a tenant's files are checked before a file is written.
+struct FileTurn {
+  explicit FileTurn(Loop& loop) : ended(loop) {}
   bool is_taken = false;
   Signal ended;
 };
@@ -30,14 +32,15 @@ struct SlotFileInfo {
 };
 
 // Saves the tokens that llama-server would have computed: the last token of an answer is not among
-// them. Errors: kInvalidArgument: the slot has no tokens; those of the session and of the file.
+// them. Errors: kInvalidArgument: the slot has no tokens; kTooLarge: a limit of the place; those of
+// the session and of the file.
 // REQUIRES, for both: IsSlotFileName(name).
-Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease,
-                                     const std::string& name);
+Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease, SlotPlace place,
+                                     const std::string& name, FileTurn& turn);
 // Errors: kInvalidArgument: the file is missing, damaged, of another model, or does not fit into a
 // slot; those of the session.
-Await<Result<SlotFileInfo>> RestoreSlot(Tenant& tenant, const SlotLease& lease,
-                                        const std::string& name, ImportTurn& turn);
+Await<Result<SlotFileInfo>> RestoreSlot(Tenant& tenant, const SlotLease& lease, SlotPlace place,
+                                        const std::string& name, FileTurn& turn);
 // Returns the number of tokens that the slot had, without the last one of an answer.
 Await<Result<std::uint64_t>> EraseSlot(Tenant& tenant, const SlotLease& lease);
 

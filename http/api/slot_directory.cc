@@ -1,5 +1,6 @@
 #include "http/api/slot_directory.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -9,12 +10,20 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <ctime>
 #include <utility>
 
 #include "base/name.h"
 #include "base/text.h"
 
 namespace kvd::http {
+namespace {
+
+constexpr std::string_view kTemporaryEnding = ".tmp";
+// A temporary file that is not written for longer was left behind by a process that was killed.
+constexpr std::time_t kTemporarySeconds = 3600;
+
+}  // namespace
 
 bool IsSlotFileName(std::string_view name) {
   return !name.empty() && name.size() <= kSlotFileNameMax && IsNameCharacter(name.front(), true) &&
@@ -46,10 +55,50 @@ Status NewSlotFile::Commit() {
   return {};
 }
 
-Result<SlotDirectory> SlotDirectory::Open(const std::string& path) {
-  UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory) return FailErrno("--slot-save-path " + path);
-  return SlotDirectory(std::move(directory));
+Result<SlotDirectory> SlotDirectory::Open(const SlotPlace& place) {
+  UniqueFd directory(::open(place.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return FailErrno("--slot-save-path " + place.directory);
+  if (place.folder.empty()) return SlotDirectory(std::move(directory), place);
+  if (::mkdirat(directory.get(), place.folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    return FailErrno("--slot-save-path " + place.directory);
+  }
+  UniqueFd folder(::openat(directory.get(), place.folder.c_str(),
+                           O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!folder) return FailErrno("--slot-save-path " + place.directory);
+  return SlotDirectory(std::move(folder), place);
+}
+
+Status SlotDirectory::CheckRoom(const std::string& name, std::uint64_t byte_count) const {
+  const std::unique_ptr<DIR, int (*)(DIR*)> listed(
+      ::fdopendir(::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+      &::closedir);
+  if (!listed) return FailErrno("--slot-save-path");
+  std::size_t count = 1;
+  std::uint64_t bytes = byte_count;
+  const std::time_t now = std::time(nullptr);
+  while (const dirent* const entry = ::readdir(listed.get())) {
+    const std::string_view found = entry->d_name;
+    struct stat about{};
+    if (found == name ||
+        ::fstatat(directory_.get(), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(about.st_mode)) {
+      continue;
+    }
+    const bool is_temporary = found.starts_with('.') && found.ends_with(kTemporaryEnding);
+    if (is_temporary && now - about.st_mtim.tv_sec > kTemporarySeconds) {
+      (void)::unlinkat(directory_.get(), entry->d_name, 0);
+      continue;
+    }
+    if (!is_temporary) ++count;
+    bytes += static_cast<std::uint64_t>(about.st_size);
+  }
+  if (count > count_max_) {
+    return Fail(Code::kTooLarge, "slot files: ", count, ", at most ", count_max_);
+  }
+  if (bytes > bytes_max_) {
+    return Fail(Code::kTooLarge, "slot files: ", bytes, " bytes, at most ", bytes_max_);
+  }
+  return {};
 }
 
 UniqueFd SlotDirectory::OpenBeneath(const std::string& name, std::uint64_t flags,
@@ -68,7 +117,7 @@ Result<std::unique_ptr<NewSlotFile>> SlotDirectory::Create(const std::string& na
   constexpr int kAttempts = 100;
   static std::atomic<std::uint64_t> next_number = 0;
   for (int attempt = 1;; ++attempt) {
-    std::string beside = Concat(".", name, ".", ::getpid(), "-", ++next_number, ".tmp");
+    std::string beside = Concat(".", name, ".", ::getpid(), "-", ++next_number, kTemporaryEnding);
     UniqueFd file = OpenBeneath(beside, O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (file) {
       return std::make_unique<NewSlotFile>(*this, std::move(file), std::move(beside), name);

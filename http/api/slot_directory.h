@@ -1,4 +1,4 @@
-// SlotDirectory: the files of --slot-save-path.
+// SlotDirectory: the files of --slot-save-path, or those of one tenant below it.
 //
 // Names of files are [A-Za-z0-9_-][A-Za-z0-9._-]*, and no symbolic link is followed, so a client
 // reaches no file outside of the directory. A file is written beside its place and renamed, so a
@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
+#include "http/answer/slot_place.h"
 
 namespace kvd::http {
 
@@ -49,8 +50,12 @@ class NewSlotFile {
 
 class SlotDirectory {
  public:
-  // Errors: kIo.
-  static Result<SlotDirectory> Open(const std::string& path);
+  // Opens the folder of a place, and makes it (0700) if it is a tenant's. Errors: kIo.
+  static Result<SlotDirectory> Open(const SlotPlace& place);
+  // Checks that another file of `byte_count` bytes, in place of one that has its name, keeps to the
+  // limits of the place. Temporary files that were left behind are removed. Errors: kTooLarge, with
+  // the number and the limit; kIo.
+  Status CheckRoom(const std::string& name, std::uint64_t byte_count) const;
 
   // REQUIRES, for both: IsSlotFileName(name). Errors: kIo; of Read: kInvalidArgument: no such file,
   // not a regular file, or more than `bytes_max` bytes.
@@ -59,10 +64,15 @@ class SlotDirectory {
 
  private:
   friend class NewSlotFile;
-  explicit SlotDirectory(UniqueFd directory) : directory_(std::move(directory)) {}
+  SlotDirectory(UniqueFd directory, const SlotPlace& place)
+      : directory_(std::move(directory)),
+        bytes_max_(place.bytes_max),
+        count_max_(place.count_max) {}
   UniqueFd OpenBeneath(const std::string& name, std::uint64_t flags, std::uint64_t mode) const;
 
   UniqueFd directory_;
+  std::uint64_t bytes_max_;
+  std::size_t count_max_;
 };
 
 }  // namespace kvd::http

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -82,7 +83,9 @@ Reply FileReply(std::uint32_t number, const std::string& name, const SlotFileInf
   return reply;
 }
 
-Await<Result<Reply>> ActOnSlot(RouteCall call, ImportTurn& turn) {
+using FileTurns = std::map<std::string, FileTurn>;  // by tenant
+
+Await<Result<Reply>> ActOnSlot(RouteCall call, FileTurns& turns) {
   if (call.gateway.settings().slot_directory.empty()) {
     co_return Fail(Code::kUnsupported, kNoActions);
   }
@@ -112,11 +115,13 @@ Await<Result<Reply>> ActOnSlot(RouteCall call, ImportTurn& turn) {
     co_return reply;
   }
   const bool is_save = action == "save";
+  const SlotPlace place = call.gateway.SlotPlaceOf(tenant->name());
+  FileTurn& turn = turns.try_emplace(tenant->name(), call.gateway.loop()).first->second;
   SlotFileInfo info;
   if (is_save) {
-    KVD_CO_TRY(info, co_await SaveSlot(*tenant, lease, name));
+    KVD_CO_TRY(info, co_await SaveSlot(*tenant, lease, place, name, turn));
   } else {
-    KVD_CO_TRY(info, co_await RestoreSlot(*tenant, lease, name, turn));
+    KVD_CO_TRY(info, co_await RestoreSlot(*tenant, lease, place, name, turn));
   }
   co_return FileReply(*number, name, info, is_save);
 }
@@ -125,9 +130,9 @@ Await<Result<Reply>> ActOnSlot(RouteCall call, ImportTurn& turn) {
 
 void AddSlotRoutes(Gateway& gateway, Router& router) {
   AddPlainRoutes(gateway, router, "GET", {"/slots"}, ListSlots);
-  const auto turn = std::make_shared<ImportTurn>(gateway.loop());
+  const auto turns = std::make_shared<FileTurns>();
   AddPlainRoutes(gateway, router, "POST", {"/slots/{}"},
-                 [turn](RouteCall call) { return ActOnSlot(call, *turn); });
+                 [turns](RouteCall call) { return ActOnSlot(call, *turns); });
 }
 
 }  // namespace kvd::http

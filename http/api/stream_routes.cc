@@ -56,16 +56,16 @@ Await<void> DeleteStream(Gateway& gateway, const Request& request, Responder& re
 
 // The names of the streams that a request asks for. Errors: kInvalidArgument.
 Result<std::set<std::string>> IdsIn(const Value& body) {
-  KVD_TRY(const Value* const list, Fields(body).List("conversation_ids"));
-  if (list == nullptr) {
+  KVD_TRY(const Value list, Fields(body).List("conversation_ids"));
+  if (list.is_missing()) {
     return Fail(Code::kInvalidArgument, "conversation_ids: a list of texts is needed");
   }
-  if (list->items().size() > kLookupIdsMax) {
-    return Fail(Code::kInvalidArgument, "conversation_ids: ", list->items().size(),
-                " ids, at most ", kLookupIdsMax);
+  if (list.items().size() > kLookupIdsMax) {
+    return Fail(Code::kInvalidArgument, "conversation_ids: ", list.items().size(), " ids, at most ",
+                kLookupIdsMax);
   }
   std::set<std::string> ids;
-  for (const Value& id : list->items()) {
+  for (const Value& id : list.items()) {
     if (id.is_string() && !id.view().empty()) ids.emplace(id.view());
   }
   return ids;

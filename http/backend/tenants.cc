@@ -24,8 +24,10 @@ struct Limit {
   std::int64_t most = 0;
   bool is_share = false;  // a number from 0 to 1
 };
-constexpr std::string_view kResponseBytes = "response_bytes";  // the only one of the gateway
-constexpr std::array<Limit, 10> kLimits = {{{"connections", 1, 65'536},
+// The gateway's own limits; the others are the daemon's.
+constexpr std::string_view kResponseBytes = "response_bytes";
+constexpr std::string_view kSlotBytes = "slot_bytes";
+constexpr std::array<Limit, 11> kLimits = {{{"connections", 1, 65'536},
                                             {"sequences", 1, 1 << 20},
                                             {"requests", 1, 1 << 20},
                                             {"pool_share", 0, 1, true},
@@ -34,7 +36,8 @@ constexpr std::array<Limit, 10> kLimits = {{{"connections", 1, 65'536},
                                             {"outlive_seconds", 0, 604'800},
                                             {"outliving_sessions", 0, 1024},
                                             {"weight", 1, 1000},
-                                            {kResponseBytes, 0, std::int64_t{1} << 50}}};
+                                            {kResponseBytes, 0, std::int64_t{1} << 50},
+                                            {kSlotBytes, 0, std::int64_t{1} << 50}}};
 
 using Limits = std::map<std::string, std::string>;
 
@@ -116,6 +119,10 @@ Status ReadMember(const std::string& path, std::string_view name, const Value& v
   } else if (name == "models") {
     KVD_TRY(record.models, ReadTexts(path, value));
     if (record.models.empty()) return Wrong(path, "the list is empty");
+  } else if (name == "operator") {
+    const Result<bool> flag = value.AsBool();
+    if (!flag) return Wrong(path, "true or false is needed");
+    record.is_operator = *flag;
   } else if (name == "limits") {
     KVD_TRY(record.limits, ReadLimits(path, value));
   } else {
@@ -149,13 +156,13 @@ std::uint32_t OutliveSeconds(const Limits& own, const Limits& defaults) {
   return kOutliveSeconds;
 }
 
-// Moves the gateway's own limit out of `own`, which become limits of the daemon.
-std::optional<std::uint64_t> TakeResponseBytes(Limits& own, const Limits& defaults) {
+// Moves a limit of the gateway out of `own`, which become limits of the daemon.
+std::optional<std::uint64_t> TakeBytes(std::string_view name, Limits& own, const Limits& defaults) {
   for (const Limits* const limits : {static_cast<const Limits*>(&own), &defaults}) {
-    const auto found = limits->find(std::string(kResponseBytes));
+    const auto found = limits->find(std::string(name));
     if (found == limits->end()) continue;
     const std::uint64_t bytes = std::stoull(found->second);
-    own.erase(std::string(kResponseBytes));
+    own.erase(std::string(name));
     return bytes;
   }
   return std::nullopt;
@@ -178,20 +185,21 @@ Result<TenantTable> TenantTable::Parse(std::string_view text) {
       return Wrong(key.view(), "there is no such member");
     }
   }
-  const Value* const list = root.dict().Find("tenants");
-  if (list == nullptr || !list->is_list()) return Wrong("tenants", "a list is needed");
-  if (list->items().size() > kTenantsMax) {
-    return Fail(Code::kNoSpace, "tenants: ", list->items().size(), ", at most ", kTenantsMax);
+  const Value& list = root.dict().Find("tenants");
+  if (!list.is_list()) return Wrong("tenants", "a list is needed");
+  if (list.items().size() > kTenantsMax) {
+    return Fail(Code::kNoSpace, "tenants: ", list.items().size(), ", at most ", kTenantsMax);
   }
   std::vector<Digest> keys;
-  for (const Value& item : list->items()) {
+  for (const Value& item : list.items()) {
     const std::string path = Concat("tenants[", table.tenants_.size(), "]");
     KVD_TRY(TenantRecord record, ReadTenant(path, item));
     if (table.FindName(record.name) != nullptr) {
       return Wrong(path + ".name", Concat("\"", record.name, "\" occurs twice"));
     }
     record.outlive_seconds = OutliveSeconds(record.limits, table.default_limits_);
-    record.response_bytes = TakeResponseBytes(record.limits, table.default_limits_);
+    record.response_bytes = TakeBytes(kResponseBytes, record.limits, table.default_limits_);
+    record.slot_bytes = TakeBytes(kSlotBytes, record.limits, table.default_limits_);
     keys.insert(keys.end(), record.keys.begin(), record.keys.end());
     table.tenants_.push_back(std::move(record));
   }
@@ -238,7 +246,7 @@ std::string TenantTable::LimitsText() const {
   std::string text = "[default]\n";
   Limits defaults = default_limits_;
   defaults.emplace("pool_share", "0.5");
-  defaults.erase(std::string(kResponseBytes));
+  for (const std::string_view own : {kResponseBytes, kSlotBytes}) defaults.erase(std::string(own));
   for (const auto& [name, value] : defaults) text += Concat(name, " = ", value, "\n");
   for (const TenantRecord& record : tenants_) {
     text += Concat("[", HexText(record.id), "]\nname = ", record.name, "\n");

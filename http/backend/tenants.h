@@ -8,12 +8,14 @@
 //       "key_sha256": "9f86d0...",             of the key, 64 hexadecimal digits; or a list of them
 //       "salt": "2026",                        prefixes are shared within one salt; default: none
 //       "models": ["chat", "embedder"],        names that the tenant may use; default: all
+//       "operator": true,                      sees the counts of all tenants (GET /metrics)
 //       "limits": {"pool_share": 0.25, "weight": 2}}]}
 //
 // Limits are those of the daemon's own tenants' file (daemon/tenants.h): connections, sequences,
 // requests, pool_share, state_slots, saved_bytes, outlive_seconds, outliving_sessions and weight. A
 // daemon that kvd-http starts gets them in a file of this form; a daemon that it finds has its own.
-// One limit is the gateway's: response_bytes, of the snapshots of stored responses.
+// Two limits are the gateway's: response_bytes, of the snapshots of stored responses, and
+// slot_bytes, of the tenant's slot files.
 // The daemon knows a tenant by 16 bytes of a hash of its name, so a tenant with another key keeps
 // its sequences. The file has only hashes of keys. `kvd-http --make-key NAME` prints a new key.
 //
@@ -43,6 +45,8 @@ struct TenantRecord {
   std::uint64_t cache_salt = 0;
   std::uint32_t outlive_seconds = kOutliveSeconds;
   std::optional<std::uint64_t> response_bytes;  // nullopt: as --response-bytes says
+  std::optional<std::uint64_t> slot_bytes;      // nullopt: as --slot-save-bytes says
+  bool is_operator = false;
   std::vector<Digest> keys;
   std::vector<std::string> models;            // empty: all
   std::map<std::string, std::string> limits;  // by the daemon's names, as its file has them

@@ -177,6 +177,13 @@ constexpr std::array kServerFlags = {
          .argument = "PATH",
          .help = "directory of saved slots; default: slots cannot be saved",
          .take = TakeSlotDirectory},
+    Flag{.names = "--slot-save-bytes",
+         .argument = "N",
+         .help = "bytes of the saved slots of a tenant; no limit without --tenants [17179869184]",
+         .take =
+             [](Settings& settings, const FlagValue& value) {
+               return value.Number(settings.slot_bytes, 0, std::int64_t{1} << 50);
+             }},
     Flag{.names = "--response-bytes",
          .argument = "N",
          .help = "bytes of cells that the snapshots of a tenant's stored responses hold; the "

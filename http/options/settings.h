@@ -104,6 +104,8 @@ struct Settings {
   std::string pooling;  // none, mean, cls, last or rank; empty: as the model's file declares
   std::int32_t embedding_norm = 2;  // --embd-normalize; -1: none
   bool shifts_context = false;
+  // --slot-save-bytes: of the slot files of a tenant; without --tenants there is no limit.
+  std::uint64_t slot_bytes = std::uint64_t{16} << 30;
   // --response-bytes: of the cells that the snapshots of a tenant's stored responses hold.
   std::uint64_t response_bytes = std::uint64_t{1} << 30;
   std::string slot_directory;         // --slot-save-path; empty: slots cannot be saved

@@ -19,6 +19,7 @@
 #include "http/backend/child_process.h"
 #include "http/backend/daemon_plan.h"
 #include "http/backend/user_daemon.h"
+#include "http/loop/labelled_executor.h"
 #include "http/serve/address_range.h"
 #include "http/serve/error_reply.h"
 #include "shm/socket_address.h"
@@ -95,6 +96,7 @@ Status Program::OpenFiles() {
   const JobLimits job_limits = tenants_ != nullptr ? JobLimits::ForTenants() : JobLimits();
   KVD_TRY(jobs_, Jobs::Open(loop_, directory_->PathOf("streams"), job_limits));
   gateway_ = std::make_unique<Gateway>(loop_, workers_, settings_, *jobs_);
+  gateway_->Watch(watch_);
   if (tenants_ != nullptr) {
     gateway_->UseRecords([this](const std::string& name) { return tenants_->FindName(name); });
   }
@@ -168,8 +170,9 @@ int Program::Run() {
   listener_->Start();
   std::fprintf(stderr, "listening on %s\n", listener_->url().c_str());
   asio::co_spawn(loop_, WatchSignals(), asio::detached);
-  asio::co_spawn(loop_, StartBackends(), asio::detached);
-  loop_.run();
+  static const std::string start(kStartLabel);
+  asio::co_spawn(Labelled(loop_, &start), StartBackends(), asio::detached);
+  watch_.Run();
   return status_;
 }
 

@@ -16,6 +16,7 @@
 #include "http/backend/session_store.h"
 #include "http/backend/tenants.h"
 #include "http/loop/await.h"
+#include "http/loop/turn_watch.h"
 #include "http/loop/workers.h"
 #include "http/options/settings.h"
 #include "http/serve/access.h"
@@ -73,6 +74,7 @@ class Program {
 
   Settings settings_;
   Loop loop_;
+  TurnWatch watch_{loop_};
   Workers workers_;
   std::unique_ptr<GatewayDirectory> directory_;
   std::shared_ptr<const TenantTable> tenants_;  // null: without --tenants

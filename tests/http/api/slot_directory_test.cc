@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -17,7 +18,11 @@ using ::testing::HasSubstr;
 
 class SlotDirectoryTest : public ::testing::Test {
  protected:
-  SlotDirectory Open() { return std::move(*SlotDirectory::Open(folder_.path().string())); }
+  SlotDirectory Open(SlotPlace place = {
+                         .directory = {}, .folder = {}, .bytes_max = 1u << 20, .count_max = 100}) {
+    place.directory = folder_.path().string();
+    return std::move(*SlotDirectory::Open(place));
+  }
   std::string PathOf(const std::string& name) { return (folder_.path() / name).string(); }
   void Write(const std::string& name, std::string_view text) {
     const SlotDirectory directory = Open();
@@ -41,6 +46,48 @@ class SlotDirectoryTest : public ::testing::Test {
 
   kvd::test::TemporaryFolder folder_;
 };
+
+TEST_F(SlotDirectoryTest, ATenantHasAFolderThatOthersDoNotReach) {
+  const SlotDirectory alice = Open({.folder = "tenant-alice", .bytes_max = 9, .count_max = 9});
+  const auto file = alice.Create("one");
+  ASSERT_TRUE(file && (*file)->Commit());
+  EXPECT_TRUE(alice.Read("one", 10));
+  EXPECT_FALSE(Open({.folder = "tenant-bob"}).Read("one", 10));
+  EXPECT_FALSE(Open().Read("one", 10));
+  EXPECT_EQ(Read("tenant-alice"), "error: tenant-alice: not a regular file");
+  const auto mode = std::filesystem::status(PathOf("tenant-alice")).permissions();
+  EXPECT_EQ(mode, std::filesystem::perms::owner_all);
+}
+
+TEST_F(SlotDirectoryTest, ALinkInPlaceOfATenantsFolderIsNotFollowed) {
+  std::filesystem::create_directory_symlink("/tmp", PathOf("tenant-eve"));
+  const SlotPlace place{.directory = folder_.path().string(), .folder = "tenant-eve"};
+  EXPECT_EQ(SlotDirectory::Open(place).error().code, Code::kIo);
+}
+
+TEST_F(SlotDirectoryTest, RoomIsLimitedByCountAndBytesAndAReplacedFileIsNotCounted) {
+  Write("a", "12345");
+  Write("b", "12345");
+  const SlotDirectory limited = Open({.bytes_max = 12, .count_max = 2});
+  EXPECT_EQ(limited.CheckRoom("c", 1).error().message, "slot files: 3, at most 2");
+  EXPECT_TRUE(limited.CheckRoom("a", 7));
+  const Status more = limited.CheckRoom("a", 8);
+  ASSERT_FALSE(more);
+  EXPECT_EQ(more.error().code, Code::kTooLarge);
+  EXPECT_EQ(more.error().message, "slot files: 13 bytes, at most 12");
+}
+
+TEST_F(SlotDirectoryTest, AFileThatWasLeftBehindIsCountedAndRemovedAfterAnHour) {
+  const std::string left = PathOf(".a.1-1.tmp");
+  std::ofstream(left) << "12345";
+  const SlotDirectory limited = Open({.bytes_max = 7, .count_max = 1});
+  EXPECT_FALSE(limited.CheckRoom("a", 3)) << "its bytes count, its name does not";
+  EXPECT_TRUE(limited.CheckRoom("a", 2));
+  std::filesystem::last_write_time(
+      left, std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  EXPECT_TRUE(limited.CheckRoom("a", 3));
+  EXPECT_FALSE(std::filesystem::exists(left));
+}
 
 TEST(IsSlotFileNameTest, NamesArePlain) {
   for (const char* const name : {"slot1.bin", "a", "A-b_c.d..e", "_x", "-"}) {
@@ -96,7 +143,8 @@ TEST_F(SlotDirectoryTest, WhatIsNoFileOfASlotIsRefused) {
   Write("large", "12345678");
   EXPECT_THAT(Read("large", 7), HasSubstr("8 bytes, a slot has at most 7"));
   EXPECT_EQ(Read("large", 8), "12345678");
-  EXPECT_EQ(SlotDirectory::Open((folder_.path() / "none").string()).error().code, Code::kIo);
+  EXPECT_EQ(SlotDirectory::Open({.directory = (folder_.path() / "none").string()}).error().code,
+            Code::kIo);
 }
 
 }  // namespace

@@ -191,7 +191,7 @@ TEST_F(SlotRoutesTest, SlotsAreListed) {
   const Value idle = ValueOf(Get("/slots"));
   ASSERT_EQ(idle.items().size(), 2u);
   EXPECT_EQ(At(idle.items()[0], "n_ctx").integer(), 512);
-  EXPECT_EQ(idle.items()[0].dict().Find("params"), nullptr);
+  EXPECT_FALSE(idle.items()[0].dict().Contains("params"));
   Predict(1, Prompt(400), 8);
   const Value used = ValueOf(Get("/slots?fail_on_no_slot=1")).items()[1];
   EXPECT_FALSE(At(used, "is_processing").truth());

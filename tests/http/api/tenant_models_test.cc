@@ -31,6 +31,7 @@ class TenantModelsTest : public test::RouteTest {
     alice_.name = "alice";
     alice_.models = {"second"};
     bob_.name = "bob";
+    alice_.is_operator = bob_.is_operator = true;
     carol_.name = "carol";
     carol_.models = {"none of them"};
     gateway_.UseRecords([this](const std::string& name) -> const TenantRecord* {

@@ -354,9 +354,9 @@ TEST(ParseFlagsTest, CollectsTemplateVariables) {
                                     "high", "--reasoning-preserve"});
   ASSERT_TRUE(settings.template_variables.is_dict());
   const Dict& variables = settings.template_variables.dict();
-  EXPECT_EQ(variables.Find("a")->integer(), 1);
-  EXPECT_EQ(variables.Find("reasoning_effort")->view(), "high");
-  EXPECT_TRUE(variables.Find("preserve_reasoning")->truth());
+  EXPECT_EQ(variables.Find("a").integer(), 1);
+  EXPECT_EQ(variables.Find("reasoning_effort").view(), "high");
+  EXPECT_TRUE(variables.Find("preserve_reasoning").truth());
 }
 
 TEST(ParseFlagsTest, TheHelpTextNamesEveryFlag) {
