@@ -14,8 +14,6 @@
 namespace kvd {
 namespace {
 
-constexpr std::size_t kAbsent = std::numeric_limits<std::size_t>::max();
-
 thread_local std::vector<Value>* unfinished = nullptr;
 
 bool HoldsItems(const Value& value) { return value.is_sequence() || value.is_dict(); }
@@ -90,12 +88,27 @@ bool EqualItems(const std::vector<Value>& a, const std::vector<Value>& b) {
 bool EqualDicts(const Dict& a, const Dict& b) {
   if (a.size() != b.size()) return false;
   return std::ranges::all_of(a.items(), [&b](const Dict::Item& item) {
-    const Value* other = b.Find(item.first);
-    return other != nullptr && (item.second.IsSameAs(*other) || Equal(item.second, *other));
+    if (!b.Contains(item.first)) return false;
+    const Value& other = b.Find(item.first);
+    return item.second.IsSameAs(other) || Equal(item.second, other);
   });
 }
 
+// What Value::object() returns for a Value of another kind.
+class NoObject final : public Object {
+ public:
+  std::string_view type_name() const override { return "no object"; }
+};
+
+std::unexpected<Error> OtherKind(std::string_view needed, const Value& value) {
+  return Fail(Code::kInvalidArgument, needed, " is needed, not ", value.kind_name());
+}
+
 }  // namespace
+
+const Text Value::kNoText;
+const ItemList Value::kNoItems;
+const Dict Dict::kEmpty;
 
 std::string UndefinedReason::Message() const {
   switch (kind) {
@@ -194,6 +207,66 @@ Value Value::Of(Object& object) {
   return value;
 }
 
+const Value& Value::Missing() {
+  static const Value missing;
+  return missing;
+}
+
+Object& Value::no_object() {
+  static NoObject none;
+  return none;
+}
+
+std::string_view Value::kind_name() const {
+  switch (kind_) {
+    case Kind::kUndefined: return "no value";
+    case Kind::kNone: return "null";
+    case Kind::kBool: return "true or false";
+    case Kind::kInt: return "a whole number";
+    case Kind::kFloat: return "a number";
+    case Kind::kString: return "a text";
+    case Kind::kList: return "a list";
+    case Kind::kTuple: return "a tuple";
+    case Kind::kDict: return "an object";
+    case Kind::kObject: return "a function";
+  }
+  return "no value";
+}
+
+Result<bool> Value::AsBool() const {
+  if (!is_bool()) return OtherKind("true or false", *this);
+  return truth();
+}
+
+Result<std::int64_t> Value::AsInt() const {
+  constexpr double kExactMax = 9007199254740992;  // 2^53: a float has every whole number up to it
+  if (is_int()) return integer();
+  if (is_float() && std::trunc(real()) == real() && std::abs(real()) <= kExactMax) {
+    return static_cast<std::int64_t>(real());
+  }
+  return OtherKind("a whole number", *this);
+}
+
+Result<double> Value::AsNumber() const {
+  if (!is_int() && !is_float()) return OtherKind("a number", *this);
+  return number();
+}
+
+Result<std::string_view> Value::AsString() const {
+  if (!is_string()) return OtherKind("a text", *this);
+  return view();
+}
+
+Result<std::reference_wrapper<const std::vector<Value>>> Value::AsList() const {
+  if (!is_list()) return OtherKind("a list", *this);
+  return std::cref(items());
+}
+
+Result<std::reference_wrapper<const Dict>> Value::AsDict() const {
+  if (!is_dict()) return OtherKind("an object", *this);
+  return std::cref(dict());
+}
+
 std::uint32_t Value::nesting() const {
   if (is_sequence()) return sequence().nesting;
   return is_dict() ? dict().nesting() : 0;
@@ -275,14 +348,12 @@ std::size_t Dict::IndexOf(const Value& key, std::size_t hash) const {
   return kAbsent;
 }
 
-const Value* Dict::Find(const Value& key) const {
+std::size_t Dict::IndexOf(const Value& key) const {
   const std::optional<std::size_t> hash = key.Hash();
-  if (!hash) return nullptr;
-  const std::size_t index = IndexOf(key, *hash);
-  return index == kAbsent ? nullptr : &items_[index].second;
+  return hash ? IndexOf(key, *hash) : kAbsent;
 }
 
-const Value* Dict::Find(std::string_view key) const {
+std::size_t Dict::IndexOf(std::string_view key) const {
   const std::size_t hash = std::hash<std::string_view>{}(key);
   const auto is_at = [&](std::size_t index) {
     return hashes_[index] == hash && items_[index].first.is_string() &&
@@ -290,15 +361,25 @@ const Value* Dict::Find(std::string_view key) const {
   };
   if (slots_.empty()) {
     for (std::size_t index = 0; index < items_.size(); ++index) {
-      if (is_at(index)) return &items_[index].second;
+      if (is_at(index)) return index;
     }
-    return nullptr;
+    return kAbsent;
   }
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t slot = hash & mask; slots_[slot] != 0; slot = (slot + 1) & mask) {
-    if (is_at(slots_[slot] - 1)) return &items_[slots_[slot] - 1].second;
+    if (is_at(slots_[slot] - 1)) return slots_[slot] - 1;
   }
-  return nullptr;
+  return kAbsent;
+}
+
+const Value& Dict::Find(const Value& key) const {
+  const std::size_t index = IndexOf(key);
+  return index == kAbsent ? Value::Missing() : items_[index].second;
+}
+
+const Value& Dict::Find(std::string_view key) const {
+  const std::size_t index = IndexOf(key);
+  return index == kAbsent ? Value::Missing() : items_[index].second;
 }
 
 void Dict::Reindex() {

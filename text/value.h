@@ -1,5 +1,10 @@
 // Value: a value of JSON or of a template's language, with the semantics of Python's values.
 //
+// No function of a Value or a Dict can end the process. Looking up a member returns a Value, which
+// is missing if the member is absent; there is no pointer to check. A Value is read in two ways:
+// the functions As...() return an error for a Value of another kind; the accessors that are named
+// after a kind return the empty value of their type (decision 0037).
+//
 // A Value is immutable and cheap to copy: strings, lists, tuples and dicts are shared payloads.
 // Values may be copied and read on several threads at once. An Object is an exception: it belongs
 // to the render that made it, and a Value with an Object must not outlive that render. Destroying a
@@ -15,6 +20,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "base/error.h"
 
 namespace kvd {
 
@@ -111,21 +118,38 @@ class Value {
   bool is_number() const { return is_integral() || is_float(); }
   bool is_safe_string() const { return is_string() && text().is_safe; }
 
-  // REQUIRES, for each: the kind of its name.
-  bool truth() const { return scalar_.truth; }
-  double real() const { return scalar_.real; }
-  const Text& text() const { return *static_cast<const Text*>(payload_.get()); }
+  // The value of a kind. Errors: kInvalidArgument, "a text is needed, not a list". A bool is no
+  // number here, as in JSON; a whole number is a number, and AsInt takes whole floats up to 2^53.
+  // References live as long as the Value.
+  Result<bool> AsBool() const;
+  Result<std::int64_t> AsInt() const;
+  Result<double> AsNumber() const;
+  Result<std::string_view> AsString() const;
+  Result<std::reference_wrapper<const std::vector<Value>>> AsList() const;
+  Result<std::reference_wrapper<const Dict>> AsDict() const;
+  // "a list", "null", "no value": the kind in a sentence.
+  std::string_view kind_name() const;
+
+  // For code that has looked at the kind. Of a Value of another kind: false, 0, or empty.
+  bool truth() const { return is_bool() && scalar_.truth; }
+  double real() const { return is_float() ? scalar_.real : 0; }
+  const Text& text() const { return is_string() ? *Payload<Text>() : kNoText; }
   std::string_view view() const { return text().bytes; }
-  const ItemList& sequence() const { return *static_cast<const ItemList*>(payload_.get()); }
+  const ItemList& sequence() const { return is_sequence() ? *Payload<ItemList>() : kNoItems; }
   const std::vector<Value>& items() const { return sequence().items; }
-  const Dict& dict() const { return *static_cast<const Dict*>(payload_.get()); }
-  Object& object() const { return *scalar_.object; }
+  const Dict& dict() const;
+  Object& object() const { return is_object() ? *scalar_.object : no_object(); }
   const UndefinedReason* reason() const {
-    return static_cast<const UndefinedReason*>(payload_.get());
+    return is_undefined() ? Payload<UndefinedReason>() : nullptr;
   }
-  // REQUIRES: is_integral(), is_number().
-  std::int64_t integer() const { return is_bool() ? std::int64_t{truth()} : scalar_.integer; }
+  std::int64_t integer() const {
+    if (is_int()) return scalar_.integer;
+    return truth() ? 1 : 0;
+  }
   double number() const { return is_float() ? real() : static_cast<double>(integer()); }
+
+  // The Value that stands for an absent member.
+  static const Value& Missing();
 
   // Levels of lists, tuples and dicts; 0 for other values.
   std::uint32_t nesting() const;
@@ -138,6 +162,14 @@ class Value {
 
  private:
   friend class Dict;
+
+  static const Text kNoText;
+  static const ItemList kNoItems;
+  static Object& no_object();
+  template <class Type>
+  const Type* Payload() const {
+    return static_cast<const Type*>(payload_.get());
+  }
 
   Kind kind_ = Kind::kUndefined;
   union {
@@ -171,9 +203,12 @@ class Dict {
   std::uint32_t nesting() const { return nesting_; }
   std::uint64_t node_count() const { return node_count_; }
 
-  // Returns null if the key is absent. A key that cannot be hashed is absent.
-  const Value* Find(const Value& key) const;
-  const Value* Find(std::string_view key) const;
+  // Returns a missing Value if the key is absent. A key that cannot be hashed is absent. The
+  // reference lives as long as the Dict is not changed.
+  const Value& Find(const Value& key) const;
+  const Value& Find(std::string_view key) const;
+  bool Contains(const Value& key) const { return IndexOf(key) != kAbsent; }
+  bool Contains(std::string_view key) const { return IndexOf(key) != kAbsent; }
   // Replaces the value of an equal key, which keeps its place, or appends the item. Returns false,
   // and does nothing, if the key cannot be hashed.
   bool Set(Value key, Value value);
@@ -181,7 +216,11 @@ class Dict {
 
  private:
   static constexpr std::size_t kFewItems = 8;  // found without an index
+  static constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
 
+  // The index of the item with an equal key, or kAbsent.
+  std::size_t IndexOf(const Value& key) const;
+  std::size_t IndexOf(std::string_view key) const;
   std::size_t IndexOf(const Value& key, std::size_t hash) const;
   void Reindex();
 
@@ -190,6 +229,11 @@ class Dict {
   std::vector<std::uint32_t> slots_;  // 1 + index of an item, 0: free; empty with few items
   std::uint32_t nesting_ = 1;
   std::uint64_t node_count_ = 1;
+
+ public:
+  static const Dict kEmpty;
 };
+
+inline const Dict& Value::dict() const { return is_dict() ? *Payload<Dict>() : Dict::kEmpty; }
 
 }  // namespace kvd

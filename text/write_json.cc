@@ -45,7 +45,7 @@ class Writer {
     return Fail(Code::kInvalidArgument, "Object of type ", type, " is not JSON serializable");
   }
   Status TooLong() const {
-    return Fail(Code::kNoSpace, "JSON of more than ", style_.bytes_max, " bytes");
+    return Fail(Code::kTooLarge, "JSON of more than ", style_.bytes_max, " bytes");
   }
 
   // Begins the line of the next item of a container at the present level.

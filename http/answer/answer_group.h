@@ -26,6 +26,7 @@
 #include "http/answer/answer_journal.h"
 #include "http/answer/chat_answer.h"
 #include "http/loop/await.h"
+#include "http/loop/labelled_executor.h"
 #include "http/loop/signal.h"
 
 namespace kvd::http {
@@ -73,7 +74,8 @@ class AnswerGroup {
       state_->journal = std::move(journal);
     }
     for (std::size_t i = 0; i < starts.size(); ++i) {
-      boost::asio::co_spawn(loop, Run(state_, std::move(starts[i]), i * count_each),
+      boost::asio::co_spawn(Labelled(loop, TurnLabel::Current()),
+                            Run(state_, std::move(starts[i]), i * count_each),
                             boost::asio::detached);
     }
   }
@@ -182,8 +184,8 @@ class AnswerGroup {
     for (std::size_t i = 0; i < sources->size(); ++i) {
       std::unique_ptr<Source> source = std::move((*sources)[i]);
       state->sources[first + i] = source.get();
-      boost::asio::co_spawn(state->loop, Take(state, std::move(source), first + i),
-                            boost::asio::detached);
+      boost::asio::co_spawn(Labelled(state->loop, TurnLabel::Current()),
+                            Take(state, std::move(source), first + i), boost::asio::detached);
     }
   }
 

@@ -21,8 +21,7 @@ namespace {
 constexpr std::uint64_t kLoopValuesMax = 2000;
 
 std::string_view TextOf(const Value& message, std::string_view name) {
-  const Value* const text = message.is_dict() ? message.dict().Find(name) : nullptr;
-  return text != nullptr && text->is_string() ? text->view() : std::string_view();
+  return message.dict().Find(name).view();
 }
 
 Value With(const Value& message, std::string_view name, Value value) {
@@ -39,21 +38,22 @@ bool IsImage(const Value& part) {
 Status RefuseImages(const Value& messages) {
   if (!messages.is_list()) return {};
   for (const Value& message : messages.items()) {
-    const Value* const content = message.is_dict() ? message.dict().Find("content") : nullptr;
-    if (content == nullptr || !content->is_list()) continue;
-    if (std::ranges::any_of(content->items(), IsImage)) {
+    const Value& content = message.dict().Find("content");
+    if (!content.is_list()) continue;
+    if (std::ranges::any_of(content.items(), IsImage)) {
       return Fail(Code::kUnsupported, kNoImages);
     }
   }
   return {};
 }
 
-// The text of a message that is continued: its parts are joined as llama-server joins them.
+// The message with the text that is continued: its parts are joined as llama-server joins them; no
+// content is an empty text.
 Value ContinuedText(const Value& message) {
-  const Value* const content = message.dict().Find("content");
-  if (content == nullptr || !content->is_list()) return message;
+  const Value& content = message.dict().Find("content");
+  if (content.is_string()) return message;
   std::string text;
-  for (const Value& part : content->items()) {
+  for (const Value& part : content.items()) {
     if (!text.empty()) text += "\n\n";
     text += TextOf(part, "text");
   }
@@ -61,8 +61,8 @@ Value ContinuedText(const Value& message) {
 }
 
 bool HasCalls(const Value& message) {
-  const Value* const calls = message.dict().Find("tool_calls");
-  return calls != nullptr && calls->is_list() && !calls->items().empty();
+  const Value& calls = message.dict().Find("tool_calls");
+  return calls.is_list() && !calls.items().empty();
 }
 
 bool IsAssistant(const Value& message) { return TextOf(message, "role") == "assistant"; }
@@ -98,7 +98,7 @@ Status SetContinuation(const Settings& settings, bool has_continuation, ChatRequ
 void SetFunctions(const ChatForm& form, ChatRequest& chat) {
   const std::string_view source = form.formatter.source();
   if (source.find("+ functions") == std::string_view::npos) return;
-  if (chat.variables.dict().Find("functions") != nullptr) return;
+  if (chat.variables.dict().Contains("functions")) return;
   JsonStyle style;
   style.indent = "  ";
   auto functions = chat.tools.is_none() ? Result<std::string>("") : WriteJson(chat.tools, style);
@@ -128,7 +128,7 @@ void SetDates(Dict& variables) {
        {std::pair("datetime", "%b %d %Y"), std::pair("date_string", "%d %b %Y")}) {
     char text[32];
     const std::size_t bytes = std::strftime(text, sizeof text, format, &local);
-    if (variables.Find(name) == nullptr) {
+    if (!variables.Contains(name)) {
       variables.Set(name, Value::String(std::string(text, bytes)));
     }
   }
@@ -138,12 +138,12 @@ Status SetVariables(const Settings& settings, ChatRequest& chat) {
   Dict variables;
   if (settings.template_variables.is_dict()) variables = settings.template_variables.dict();
   for (const auto& [key, value] : chat.variables.dict().items()) variables.Set(key, value);
-  if (const Value* const thinking = variables.Find("enable_thinking"); thinking != nullptr) {
-    if (!thinking->is_bool()) {
+  if (const Value& thinking = variables.Find("enable_thinking"); !thinking.is_missing()) {
+    if (!thinking.is_bool()) {
       return Fail(Code::kInvalidArgument,
                   "chat_template_kwargs.enable_thinking: true or false is needed");
     }
-    chat.enable_thinking = thinking->truth();
+    chat.enable_thinking = thinking.truth();
   }
   SetDates(variables);
   chat.variables = Value::Of(std::move(variables));

@@ -2,6 +2,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <cstdio>
 #include <ctime>
 #include <exception>
 #include <optional>
@@ -9,6 +10,7 @@
 
 #include "base/text.h"
 #include "http/answer/conversation.h"
+#include "http/loop/labelled_executor.h"
 #include "http/serve/error_reply.h"
 
 namespace kvd::http {
@@ -107,9 +109,10 @@ Await<void> Jobs::RunHandler(Handler handler, std::shared_ptr<Request> request, 
 }
 
 void Jobs::Run(const JobPointer& job, Request request) {
-  const Handler& handler = handlers_.at({request.method, request.path});
+  const auto& [route, handler] = *handlers_.find({request.method, request.path});
   job->share->SetRequest(request.body.size());
-  asio::co_spawn(loop_, RunHandler(handler, std::make_shared<Request>(std::move(request)), job),
+  asio::co_spawn(Labelled(loop_, &route.second),
+                 RunHandler(handler, std::make_shared<Request>(std::move(request)), job),
                  asio::detached);
 }
 
@@ -222,7 +225,9 @@ Reply RefusalOf(const Error& error) {
   switch (error.code) {
     case Code::kInvalidArgument: return ErrorReply(400, error.message);
     case Code::kNoSpace: return ErrorReply(429, error.message);
-    default: return ErrorReply(503, error.message);
+    default:
+      std::fprintf(stderr, "kvd-http: %s\n", error.message.c_str());
+      return ErrorReply(503, "the server cannot write the journal of a stream");
   }
 }
 

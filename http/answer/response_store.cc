@@ -90,7 +90,7 @@ void ResponseStore::RemoveOldest(int folder) {
 Status ResponseStore::Put(const std::string& tenant, const std::string& id, std::string_view json) {
   if (!directory_) return {};
   if (json.size() > kBytesMax) {
-    return Fail(Code::kNoSpace, "response: ", json.size(), " bytes are more than ", kBytesMax);
+    return Fail(Code::kTooLarge, "response: ", json.size(), " bytes are more than ", kBytesMax);
   }
   const std::string name = FolderName(tenant);
   const bool has_folder =

@@ -17,8 +17,13 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
+#include "text/json.h"
 
 namespace kvd::http {
+
+// For reading a stored response: it repeats parts of a body that was within the limits, some levels
+// deeper, and has what was answered.
+inline constexpr JsonLimits kStoredJson{.nesting_max = 160, .units_max = 4u << 20};
 
 class ResponseStore {
  public:
@@ -34,7 +39,7 @@ class ResponseStore {
   // "resp_" and 32 hexadecimal digits. Other ids are not found, and are never file names.
   static bool IsId(std::string_view id);
 
-  // Writes or replaces a response. Errors: kNoSpace (kBytesMax), kIo. REQUIRES: IsId(id).
+  // Writes or replaces a response. Errors: kTooLarge (kBytesMax), kIo. REQUIRES: IsId(id).
   Status Put(const std::string& tenant, const std::string& id, std::string_view json);
   // Errors: kNotFound, kIo.
   Result<std::string> Get(const std::string& tenant, std::string_view id) const;

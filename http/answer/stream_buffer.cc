@@ -142,7 +142,7 @@ Await<void> StreamBuffer::Follow(std::size_t from, Responder& client) {
   while (!head_ && !is_over_ && !is_cancelled_ && !client.is_gone()) co_await changed_.Wait();
   if (client.is_gone()) co_return;
   if (!head_) {
-    Reply reply = ErrorReply(503, "the stream was cancelled before it began");
+    Reply reply = ErrorReply(409, "the stream was cancelled or replaced before it began");
     co_await client.Send(std::move(reply));
     co_return;
   }

@@ -59,9 +59,9 @@ Result<std::vector<std::string>> Texts(const Value& content, const std::string& 
 }
 
 Status AddSystem(const Fields& body, std::vector<Value>& messages) {
-  const Value* const system = body.Find("system");
-  if (system == nullptr) return {};
-  KVD_TRY(const std::vector<std::string> texts, Texts(*system, "system"));
+  const Value& system = body.Find("system");
+  if (system.is_missing()) return {};
+  KVD_TRY(const std::vector<std::string> texts, Texts(system, "system"));
   std::string all;
   for (std::size_t i = 0; i < texts.size(); ++i) all += i == 0 ? Masked(texts[i]) : texts[i];
   messages.push_back(MessageValue("system", Value::String(std::move(all))));
@@ -72,8 +72,8 @@ Result<Value> ToolMessage(const Fields& block, const std::string& path) {
   KVD_TRY(const std::string id, block.String("tool_use_id"));
   if (id.empty()) return Fail(Code::kInvalidArgument, path, ".tool_use_id: missing");
   std::string all;
-  if (const Value* const content = block.Find("content"); content != nullptr) {
-    KVD_TRY(const std::vector<std::string> texts, Texts(*content, path + ".content"));
+  if (const Value& content = block.Find("content"); !content.is_missing()) {
+    KVD_TRY(const std::vector<std::string> texts, Texts(content, path + ".content"));
     for (const std::string& text : texts) all += (all.empty() ? "" : "\n") + text;
   }
   Dict message = MessageValue("tool", Value::String(std::move(all))).dict();
@@ -85,8 +85,8 @@ Result<Value> CallOf(const Fields& block, const std::string& path) {
   KVD_TRY(const std::string id, block.String("id"));
   KVD_TRY(const std::string name, block.String("name"));
   if (name.empty()) return Fail(Code::kInvalidArgument, path, ".name: missing");
-  KVD_TRY(const Value* const input, block.Object("input"));
-  KVD_TRY(std::string arguments, WriteJson(input == nullptr ? Value::Of(Dict()) : *input));
+  KVD_TRY(const Value input, block.Object("input"));
+  KVD_TRY(std::string arguments, WriteJson(input.is_missing() ? Value::Of(Dict()) : input));
   return CallValue(id, name, std::move(arguments));
 }
 
@@ -132,28 +132,28 @@ Status AddMessage(const Value& message, const std::string& path, std::vector<Val
     return Fail(Code::kInvalidArgument, path, ".role: \"", role,
                 "\" is none of user, assistant, system");
   }
-  const Value* const content = fields.Find("content");
-  if (content == nullptr) {
+  const Value& content = fields.Find("content");
+  if (content.is_missing()) {
     messages.push_back(MessageValue(role, Value::String("")));
     return {};
   }
-  if (content->is_string()) {
-    messages.push_back(MessageValue(role, *content));
+  if (content.is_string()) {
+    messages.push_back(MessageValue(role, content));
     return {};
   }
-  if (!content->is_list()) {
-    return fields.Wrong("content", "a text or a list of blocks", *content);
+  if (!content.is_list()) {
+    return fields.Wrong("content", "a text or a list of blocks", content);
   }
   Blocks blocks;
-  for (std::size_t i = 0; i < content->items().size(); ++i) {
-    KVD_CHECK_OK(blocks.Add(content->items()[i], Concat(path, ".content[", i, "]")));
+  for (std::size_t i = 0; i < content.items().size(); ++i) {
+    KVD_CHECK_OK(blocks.Add(content.items()[i], Concat(path, ".content[", i, "]")));
   }
   for (Value& result : blocks.results) messages.push_back(std::move(result));
   const bool has_rest = !blocks.parts.empty() || !blocks.calls.empty() || !blocks.reasoning.empty();
   if (!has_rest && !blocks.results.empty()) return {};
   Value rest = Value::String("");
   if (blocks.parts.size() == 1) {
-    rest = *blocks.parts.front().dict().Find("text");
+    rest = blocks.parts.front().dict().Find("text");
   } else if (!blocks.parts.empty()) {
     rest = Value::List(std::move(blocks.parts));
   }
@@ -177,11 +177,11 @@ Result<Value> AnthropicToolsOf(const Value& tools) {
     if (name.empty()) return Fail(Code::kInvalidArgument, path, ".name: missing");
     Dict function;
     function.Set("name", Value::String(name));
-    if (const Value* const text = fields.Find("description"); text != nullptr) {
-      function.Set("description", *text);
+    if (const Value& text = fields.Find("description"); !text.is_missing()) {
+      function.Set("description", text);
     }
-    KVD_TRY(const Value* const schema, fields.Object("input_schema"));
-    function.Set("parameters", schema == nullptr ? Value::Of(Dict()) : *schema);
+    KVD_TRY(const Value schema, fields.Object("input_schema"));
+    function.Set("parameters", schema.is_missing() ? Value::Of(Dict()) : schema);
     converted.push_back(ToolValue(Value::Of(std::move(function))));
   }
   return Value::List(std::move(converted));
@@ -214,33 +214,33 @@ Result<Value> OpenAiFormOfMessages(const Value& body) {
                                    "metadata", "stop_sequences"});
   std::vector<Value> messages;
   KVD_CHECK_OK(AddSystem(fields, messages));
-  KVD_TRY(const Value* const list, fields.List("messages"));
-  if (list == nullptr) return Fail(Code::kInvalidArgument, "messages: missing");
-  for (std::size_t i = 0; i < list->items().size(); ++i) {
-    KVD_CHECK_OK(AddMessage(list->items()[i], Concat("messages[", i, "]"), messages));
+  KVD_TRY(const Value list, fields.List("messages"));
+  if (list.is_missing()) return Fail(Code::kInvalidArgument, "messages: missing");
+  for (std::size_t i = 0; i < list.items().size(); ++i) {
+    KVD_CHECK_OK(AddMessage(list.items()[i], Concat("messages[", i, "]"), messages));
   }
   // A chat of no messages asks for an answer to nothing.
   if (messages.empty()) messages.push_back(MessageValue("user", Value::String("")));
   chat.Set("messages", Value::List(std::move(messages)));
-  KVD_TRY(const Value* const tools, fields.List("tools"));
-  if (tools != nullptr && !tools->items().empty()) {
-    KVD_TRY(Value converted, AnthropicToolsOf(*tools));
+  KVD_TRY(const Value tools, fields.List("tools"));
+  if (!tools.is_missing() && !tools.items().empty()) {
+    KVD_TRY(Value converted, AnthropicToolsOf(tools));
     chat.Set("tools", std::move(converted));
   }
-  KVD_TRY(const Value* const choice, fields.Object("tool_choice"));
-  if (choice != nullptr) KVD_CHECK_OK(SetAnthropicToolChoice(*choice, chat));
-  if (const Value* const stops = fields.Find("stop_sequences"); stops != nullptr) {
-    if (!stops->is_list()) return fields.Wrong("stop_sequences", "a list of texts", *stops);
-    chat.Set("stop", *stops);
+  KVD_TRY(const Value choice, fields.Object("tool_choice"));
+  if (!choice.is_missing()) KVD_CHECK_OK(SetAnthropicToolChoice(choice, chat));
+  if (const Value& stops = fields.Find("stop_sequences"); !stops.is_missing()) {
+    if (!stops.is_list()) return fields.Wrong("stop_sequences", "a list of texts", stops);
+    chat.Set("stop", stops);
   }
-  KVD_TRY(const Value* const thinking, fields.Object("thinking"));
-  if (thinking != nullptr) {
-    KVD_TRY(const std::string type, Fields(*thinking, "thinking.").String("type"));
+  KVD_TRY(const Value thinking, fields.Object("thinking"));
+  if (!thinking.is_missing()) {
+    KVD_TRY(const std::string type, Fields(thinking, "thinking.").String("type"));
     if (type == "enabled" || type == "adaptive") chat.Set("enable_thinking", Value::Bool(true));
     if (type == "enabled") {
       constexpr std::int64_t kDefault = 10'000;  // llama-server's
       KVD_TRY(const std::int64_t budget,
-              Fields(*thinking, "thinking.").Int("budget_tokens", kDefault, -1, 1 << 30));
+              Fields(thinking, "thinking.").Int("budget_tokens", kDefault, -1, 1 << 30));
       chat.Set("thinking_budget_tokens", Value::Int(budget));
     }
     if (type == "disabled") chat.Set("enable_thinking", Value::Bool(false));

@@ -12,8 +12,8 @@
 namespace kvd::http {
 namespace {
 
-// A longer body is parsed on a worker: parsing takes about a millisecond from here on.
-constexpr std::size_t kLoopBytesMax = std::size_t{256} << 10;
+// A longer body is parsed on a worker.
+constexpr std::size_t kLoopBytesMax = std::size_t{64} << 10;
 
 Result<Value> Parse(std::string_view body) {
   if (!IsValidUtf8(body)) return Fail(Code::kInvalidArgument, "body: not valid UTF-8");

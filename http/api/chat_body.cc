@@ -39,54 +39,54 @@ Status CheckSchema(const std::string& path, const Value& schema) {
 
 // The schema of response_format; missing: any text.
 Result<Value> ReadResponseFormat(const Fields& fields) {
-  KVD_TRY(const Value* const value, fields.Object("response_format"));
-  if (value == nullptr) return Value();
-  const Fields format(*value, fields.PathOf("response_format."));
+  KVD_TRY(const Value value, fields.Object("response_format"));
+  if (value.is_missing()) return Value();
+  const Fields format(value, fields.PathOf("response_format."));
   KVD_TRY(const std::string type, format.String("type", "text"));
   if (type == "text") return Value();
   if (type == "json_object") {
-    const Value* const schema = format.Find("schema");
-    if (schema == nullptr) return AnyObject();
-    KVD_CHECK_OK(CheckSchema(format.PathOf("schema"), *schema));
-    return *schema;
+    const Value& schema = format.Find("schema");
+    if (schema.is_missing()) return AnyObject();
+    KVD_CHECK_OK(CheckSchema(format.PathOf("schema"), schema));
+    return schema;
   }
   if (type != "json_schema") {
     return Fail(Code::kInvalidArgument, format.PathOf("type"),
                 ": text, json_object or json_schema is needed, not \"", type.substr(0, 40), "\"");
   }
-  KVD_TRY(const Value* const wrapper, format.Object("json_schema"));
-  if (wrapper == nullptr) {
+  KVD_TRY(const Value wrapper, format.Object("json_schema"));
+  if (wrapper.is_missing()) {
     return Fail(Code::kInvalidArgument, format.PathOf("json_schema"), ": missing");
   }
-  const Value* const schema = wrapper->dict().Find("schema");
-  if (schema == nullptr || schema->is_none()) return Value::Of(Dict());
-  KVD_CHECK_OK(CheckSchema(format.PathOf("json_schema.schema"), *schema));
-  return *schema;
+  const Value& schema = wrapper.dict().Find("schema");
+  if (schema.is_missing() || schema.is_none()) return Value::Of(Dict());
+  KVD_CHECK_OK(CheckSchema(format.PathOf("json_schema.schema"), schema));
+  return schema;
 }
 
 // The schema of the answer: of response_format, or else of json_schema.
 Result<Value> ReadAnswerSchema(const Fields& fields, const Settings& settings) {
   KVD_TRY(Value schema, ReadResponseFormat(fields));
-  const Value* const own = fields.Find("json_schema");
-  if (own != nullptr && fields.Has("grammar")) {
+  const Value& own = fields.Find("json_schema");
+  if (!own.is_missing() && fields.Has("grammar")) {
     return Fail(Code::kInvalidArgument, "grammar: not together with json_schema");
   }
-  if (own != nullptr) KVD_CHECK_OK(CheckSchema(fields.PathOf("json_schema"), *own));
+  if (!own.is_missing()) KVD_CHECK_OK(CheckSchema(fields.PathOf("json_schema"), own));
   if (!schema.is_missing()) return schema;
-  if (own != nullptr) return *own;
+  if (!own.is_missing()) return own;
   return fields.Has("grammar") ? Value() : settings.defaults.json_schema;
 }
 
 Status ReadContinuation(const Fields& fields, ChatInput& input) {
   KVD_TRY(const auto add, fields.OptionalBool("add_generation_prompt"));
   bool continues = false;
-  if (const Value* const value = fields.Find("continue_final_message"); value != nullptr) {
-    if (value->is_bool()) {
-      continues = value->truth();
-    } else if (value->is_string() && value->view() == "content") {
+  if (const Value& value = fields.Find("continue_final_message"); !value.is_missing()) {
+    if (value.is_bool()) {
+      continues = value.truth();
+    } else if (value.is_string() && value.view() == "content") {
       continues = true;
     } else {
-      return fields.Wrong("continue_final_message", "true, false or \"content\"", *value);
+      return fields.Wrong("continue_final_message", "true, false or \"content\"", value);
     }
   }
   if (continues && add.value_or(false)) {
@@ -102,8 +102,8 @@ Status ReadContinuation(const Fields& fields, ChatInput& input) {
 // "none" switches reasoning off; any other effort is a variable of the template.
 Status ReadReasoning(const Fields& fields, ChatInput& input) {
   KVD_TRY(input.chat.enable_thinking, fields.OptionalBool("enable_thinking"));
-  KVD_TRY(const Value* const variables, fields.Object("chat_template_kwargs"));
-  if (variables != nullptr) input.chat.variables = *variables;
+  KVD_TRY(const Value variables, fields.Object("chat_template_kwargs"));
+  if (!variables.is_missing()) input.chat.variables = variables;
   KVD_TRY(const std::string effort, fields.String("reasoning_effort"));
   if (effort == "none") {
     input.chat.enable_thinking = false;
@@ -125,10 +125,10 @@ Status ReadReasoning(const Fields& fields, ChatInput& input) {
 }
 
 Status ReadLogprobs(const Fields& fields, AnswerRequest& request) {
-  const Value* const logprobs = fields.Find("logprobs");
-  const bool wants = logprobs != nullptr && logprobs->is_bool() && logprobs->truth();
-  if (logprobs != nullptr && !logprobs->is_bool() && !logprobs->is_int()) {
-    return fields.Wrong("logprobs", "true or false", *logprobs);
+  const Value& logprobs = fields.Find("logprobs");
+  const bool wants = logprobs.is_bool() && logprobs.truth();
+  if (!logprobs.is_missing() && !logprobs.is_bool() && !logprobs.is_int()) {
+    return fields.Wrong("logprobs", "true or false", logprobs);
   }
   if (!wants) {
     if (!fields.Has("top_logprobs") || request.wants_logprobs) return {};
@@ -145,17 +145,16 @@ Status ReadLogprobs(const Fields& fields, AnswerRequest& request) {
 
 Result<ChatInput> ReadChatInput(const Fields& fields, const Settings& settings) {
   ChatInput input;
-  const Value* const messages = fields.Find("messages");
-  if (messages == nullptr) return Fail(Code::kInvalidArgument, "'messages' is required");
-  input.chat.messages = *messages;
-  if (const Value* const tools = fields.Find("tools")) input.chat.tools = *tools;
+  const Value& messages = fields.Find("messages");
+  if (messages.is_missing()) return Fail(Code::kInvalidArgument, "'messages' is required");
+  input.chat.messages = messages;
+  if (fields.Has("tools")) input.chat.tools = fields.Find("tools");
   const bool has_tools = input.chat.tools.is_list() && !input.chat.tools.items().empty();
   if (has_tools && !settings.uses_jinja) {
     return Fail(Code::kInvalidArgument, "tools: not with --no-jinja");
   }
-  if (const Value* const documents = fields.Find("documents")) input.chat.documents = *documents;
-  const Value* const choice = fields.Find("tool_choice");
-  KVD_TRY(input.tool_choice, ParseToolChoice(choice == nullptr ? Value() : *choice));
+  if (fields.Has("documents")) input.chat.documents = fields.Find("documents");
+  KVD_TRY(input.tool_choice, ParseToolChoice(fields.Find("tool_choice")));
   KVD_TRY(input.parallel_calls, fields.Bool("parallel_tool_calls", true));
   KVD_TRY(input.answer_schema, ReadAnswerSchema(fields, settings));
   KVD_CHECK_OK(ReadContinuation(fields, input));

@@ -25,13 +25,14 @@ Value UserMessage(const Value& text) {
 Value ContextBody(const Value& body, const ForkSource& source) {
   Dict own = body.dict();
   own.Set("messages", source.messages.is_list() ? source.messages : Value::List({}));
-  const Value* const tools = own.Find("tools");
-  if ((tools == nullptr || tools->is_none()) && source.tools.is_list()) {
+  const Value& tools = own.Find("tools");
+  if ((tools.is_missing() || tools.is_none()) && source.tools.is_list()) {
     own.Set("tools", source.tools);
   }
   return Value::Of(std::move(own));
 }
 
+// REQUIRES: each prompt has a token.
 std::size_t CommonTokens(const std::vector<ChatPlan>& plans) {
   const std::vector<TokenId>& first = plans.front().request.prompt;
   std::size_t common = first.size();
@@ -56,25 +57,25 @@ void Prepend(const Model& model, const std::vector<TokenId>& context,
 }  // namespace
 
 Result<std::vector<std::vector<Value>>> ReadForkPrompts(const Fields& fields) {
-  KVD_TRY(const Value* const prompts, fields.List("prompts"));
-  KVD_TRY(const Value* const messages, fields.List("messages"));
-  if (prompts == nullptr && messages == nullptr) {
+  KVD_TRY(const Value prompts, fields.List("prompts"));
+  KVD_TRY(const Value messages, fields.List("messages"));
+  if (prompts.is_missing() && messages.is_missing()) {
     return Fail(Code::kInvalidArgument, "\"prompts\" is required with fork_from");
   }
-  if (prompts != nullptr && messages != nullptr) {
+  if (!prompts.is_missing() && !messages.is_missing()) {
     return Fail(Code::kInvalidArgument, "messages: not together with prompts");
   }
-  if (prompts == nullptr) {
-    if (messages->items().empty()) return Fail(Code::kInvalidArgument, "messages: empty");
-    return std::vector<std::vector<Value>>{messages->items()};
+  if (prompts.is_missing()) {
+    if (messages.items().empty()) return Fail(Code::kInvalidArgument, "messages: empty");
+    return std::vector<std::vector<Value>>{messages.items()};
   }
-  const std::size_t count = prompts->items().size();
+  const std::size_t count = prompts.items().size();
   if (count == 0 || count > ReplyFields::kPromptsMax) {
     return Fail(Code::kInvalidArgument, "prompts: ", count, " prompts, not within 1 to ",
                 ReplyFields::kPromptsMax);
   }
   std::vector<std::vector<Value>> read;
-  for (const Value& prompt : prompts->items()) {
+  for (const Value& prompt : prompts.items()) {
     if (prompt.is_string()) {
       read.push_back({UserMessage(prompt)});
     } else if (prompt.is_list() && !prompt.items().empty()) {
@@ -108,6 +109,10 @@ Await<Result<ForkedChats>> PlanForkedChats(RouteCall route, Tenant& tenant, cons
     request.number = number;
     input.id_seed += number;
     KVD_CO_TRY(ChatPlan plan, co_await PlanChat(tenant, std::move(input), std::move(request)));
+    if (plan.request.prompt.empty()) {
+      co_return Fail(Code::kInvalidArgument, "prompts[", plans.size(),
+                     "]: the chat template writes no text for it");
+    }
     plans.push_back(std::move(plan));
   }
   if (!source.messages.is_list()) {

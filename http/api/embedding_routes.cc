@@ -51,13 +51,13 @@ Await<Result<EmbeddingRequest>> ReadRequest(RouteCall call, const Value& body, T
   request.pooling = PoolingOf(settings);
   request.style.is_openai = is_openai;
   std::string path = "input";
-  const Value* input = fields.Find("input");
-  if (input == nullptr) {
+  Value input = fields.Find("input");
+  if (input.is_missing()) {
     input = fields.Find("content");
     path = "content";
     request.style.is_openai = false;
   }
-  if (input == nullptr) {
+  if (input.is_missing()) {
     co_return Fail(Code::kInvalidArgument, R"("input" or "content" must be provided)");
   }
   KVD_CO_TRY(const std::string format, fields.String("encoding_format", "float"));
@@ -74,7 +74,7 @@ Await<Result<EmbeddingRequest>> ReadRequest(RouteCall call, const Value& body, T
   KVD_CO_TRY(const auto session, tenant.session());
   const TextReading reading{.adds_special = true, .parses_special = true};
   const std::uint32_t vocab_size = tenant.model().info().vocab_size;
-  KVD_CO_TRY(request.inputs, co_await TokenListsOf(*session, vocab_size, *input, path, reading));
+  KVD_CO_TRY(request.inputs, co_await TokenListsOf(*session, vocab_size, input, path, reading));
   co_return request;
 }
 

@@ -1,16 +1,56 @@
 #include "http/api/error_of.h"
 
+#include <chrono>
+#include <cstdio>
+#include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "http/answer/chat_plan.h"
 #include "http/api/json_text.h"
 #include "http/serve/error_reply.h"
 
 namespace kvd::http {
+namespace {
+
+constexpr std::chrono::seconds kLogPause{1};
+
+// An error of the system is "WHAT: errno text", where WHAT may be a path.
+std::string_view BehindLastColon(std::string_view text) {
+  const std::size_t colon = text.rfind(": ");
+  return colon == std::string_view::npos ? std::string_view() : text.substr(colon + 2);
+}
+
+std::string TextForClients(const Error& error) {
+  switch (error.code) {
+    case Code::kIo: {
+      const std::string_view why = BehindLastColon(error.message);
+      const std::string text = "the server cannot read or write a file";
+      return why.empty() || why.find('/') != why.npos ? text : Concat(text, ": ", why);
+    }
+    case Code::kDisconnected: return "the daemon of this model does not answer";
+    case Code::kTimeout: return "the daemon of this model has not answered in time";
+    case Code::kVersionMismatch: return "the daemon of this model speaks another protocol version";
+    case Code::kInternal: return "the server has failed to handle the request";
+    default: return error.message;
+  }
+}
+
+// At most one line in kLogPause, so that a client cannot fill the log.
+void Log(const std::string& message) {
+  static std::chrono::steady_clock::time_point logged_at{};
+  const auto now = std::chrono::steady_clock::now();
+  if (now - logged_at < kLogPause) return;
+  logged_at = now;
+  std::fprintf(stderr, "kvd-http: %s\n", message.c_str());
+}
+
+}  // namespace
 
 int StatusOf(const Error& error) {
   switch (error.code) {
     case Code::kInvalidArgument:
+    case Code::kTooLarge:
     case Code::kExists: return 400;
     case Code::kPermission: return 403;
     case Code::kNotFound: return 404;
@@ -27,7 +67,13 @@ int StatusOf(const Error& error) {
   }
 }
 
-std::string ErrorBody(const Error& error) { return ErrorJson(StatusOf(error), error.message); }
+std::string PublicText(const Error& error) {
+  const std::string text = TextForClients(error);
+  if (text != error.message) Log(error.message);
+  return text;
+}
+
+std::string ErrorBody(const Error& error) { return ErrorJson(StatusOf(error), PublicText(error)); }
 
 Reply ReplyOf(const Error& error) {
   Reply reply;

@@ -13,6 +13,9 @@ namespace kvd::http {
 // do, 503 for what may work later, 500 for everything else.
 int StatusOf(const Error& error);
 
+// The error's text for a client: what concerns this machine (paths, process ids, system calls) is
+// left out, and is written to standard error instead.
+std::string PublicText(const Error& error);
 // {"error": {...}}, as the body of a reply or as the data of an event of a stream.
 std::string ErrorBody(const Error& error);
 Reply ReplyOf(const Error& error);

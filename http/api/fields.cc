@@ -22,9 +22,9 @@ std::string Shown(const Value& value) {
   return text + "...";
 }
 
-const Value* Fields::Find(std::string_view name) const {
-  const Value* const value = dict_.Find(name);
-  return value == nullptr || value->is_none() ? nullptr : value;
+const Value& Fields::Find(std::string_view name) const {
+  const Value& value = dict_.Find(name);
+  return value.is_none() ? Value::Missing() : value;
 }
 
 std::unexpected<Error> Fields::Wrong(std::string_view name, std::string_view what,
@@ -33,10 +33,11 @@ std::unexpected<Error> Fields::Wrong(std::string_view name, std::string_view wha
 }
 
 Result<std::optional<bool>> Fields::OptionalBool(std::string_view name) const {
-  const Value* const value = Find(name);
-  if (value == nullptr) return std::nullopt;
-  if (!value->is_bool()) return Wrong(name, "true or false", *value);
-  return value->truth();
+  const Value& value = Find(name);
+  if (value.is_missing()) return std::nullopt;
+  const Result<bool> flag = value.AsBool();
+  if (!flag) return Wrong(name, "true or false", value);
+  return *flag;
 }
 
 Result<bool> Fields::Bool(std::string_view name, bool fallback) const {
@@ -46,22 +47,15 @@ Result<bool> Fields::Bool(std::string_view name, bool fallback) const {
 
 Result<std::optional<std::int64_t>> Fields::OptionalInt(std::string_view name, std::int64_t least,
                                                         std::int64_t most) const {
-  const Value* const value = Find(name);
-  if (value == nullptr) return std::nullopt;
-  std::int64_t number = 0;
-  if (value->is_int()) {
-    number = value->integer();
-  } else if (value->is_float() && std::trunc(value->real()) == value->real() &&
-             std::abs(value->real()) < 9e15) {
-    number = static_cast<std::int64_t>(value->real());
-  } else {
-    return Wrong(name, "a whole number", *value);
-  }
-  if (number < least || number > most) {
-    return Fail(Code::kInvalidArgument, PathOf(name), ": ", number, " is not within ", least,
+  const Value& value = Find(name);
+  if (value.is_missing()) return std::nullopt;
+  const Result<std::int64_t> number = value.AsInt();
+  if (!number) return Wrong(name, "a whole number", value);
+  if (*number < least || *number > most) {
+    return Fail(Code::kInvalidArgument, PathOf(name), ": ", *number, " is not within ", least,
                 " to ", most);
   }
-  return number;
+  return *number;
 }
 
 Result<std::int64_t> Fields::Int(std::string_view name, std::int64_t fallback, std::int64_t least,
@@ -71,43 +65,43 @@ Result<std::int64_t> Fields::Int(std::string_view name, std::int64_t fallback, s
 }
 
 Result<double> Fields::Number(std::string_view name, double fallback) const {
-  const Value* const value = Find(name);
-  if (value == nullptr) return fallback;
-  if (value->is_bool() || !value->is_number() || !std::isfinite(value->number())) {
-    return Wrong(name, "a number", *value);
-  }
-  return value->number();
+  const Value& value = Find(name);
+  if (value.is_missing()) return fallback;
+  const Result<double> number = value.AsNumber();
+  if (!number || !std::isfinite(*number)) return Wrong(name, "a number", value);
+  return *number;
 }
 
 Result<std::string> Fields::String(std::string_view name, std::string fallback) const {
-  const Value* const value = Find(name);
-  if (value == nullptr) return fallback;
-  if (!value->is_string()) return Wrong(name, "a text", *value);
-  return std::string(value->view());
+  const Value& value = Find(name);
+  if (value.is_missing()) return fallback;
+  const Result<std::string_view> text = value.AsString();
+  if (!text) return Wrong(name, "a text", value);
+  return std::string(*text);
 }
 
 Result<std::vector<std::string>> Fields::Strings(std::string_view name) const {
-  const Value* const value = Find(name);
-  if (value == nullptr) return std::vector<std::string>();
-  if (value->is_string()) return std::vector{std::string(value->view())};
-  if (!value->is_list()) return Wrong(name, "a text or a list of texts", *value);
+  const Value& value = Find(name);
+  if (value.is_missing()) return std::vector<std::string>();
+  if (value.is_string()) return std::vector{std::string(value.view())};
+  if (!value.is_list()) return Wrong(name, "a text or a list of texts", value);
   std::vector<std::string> texts;
-  for (const Value& item : value->items()) {
-    if (!item.is_string()) return Wrong(name, "a text or a list of texts", *value);
+  for (const Value& item : value.items()) {
+    if (!item.is_string()) return Wrong(name, "a text or a list of texts", value);
     texts.emplace_back(item.view());
   }
   return texts;
 }
 
-Result<const Value*> Fields::Object(std::string_view name) const {
-  const Value* const value = Find(name);
-  if (value != nullptr && !value->is_dict()) return Wrong(name, "an object", *value);
+Result<Value> Fields::Object(std::string_view name) const {
+  const Value& value = Find(name);
+  if (!value.is_missing() && !value.is_dict()) return Wrong(name, "an object", value);
   return value;
 }
 
-Result<const Value*> Fields::List(std::string_view name) const {
-  const Value* const value = Find(name);
-  if (value != nullptr && !value->is_list()) return Wrong(name, "a list", *value);
+Result<Value> Fields::List(std::string_view name) const {
+  const Value& value = Find(name);
+  if (!value.is_missing() && !value.is_list()) return Wrong(name, "a list", value);
   return value;
 }
 

@@ -18,14 +18,14 @@ namespace kvd::http {
 
 class Fields {
  public:
-  // `path`: what stands in front of the names in errors ("tools[1]."). REQUIRES: `object` is a
-  // dict and outlives the Fields.
+  // `path`: what stands in front of the names in errors ("tools[1]."). An `object` that is no dict
+  // has no members. REQUIRES: `object` outlives the Fields.
   explicit Fields(const Value& object, std::string path = {})
       : dict_(object.dict()), path_(std::move(path)) {}
 
-  // Returns null if the member is absent or null.
-  const Value* Find(std::string_view name) const;
-  bool Has(std::string_view name) const { return Find(name) != nullptr; }
+  // Returns a missing Value if the member is absent or null.
+  const Value& Find(std::string_view name) const;
+  bool Has(std::string_view name) const { return !Find(name).is_missing(); }
 
   // Each returns `fallback`, or nullopt, if the member is absent. Errors: kInvalidArgument.
   Result<bool> Bool(std::string_view name, bool fallback) const;
@@ -39,9 +39,9 @@ class Fields {
   Result<std::string> String(std::string_view name, std::string fallback = {}) const;
   // A text, or a list of texts. Absent: an empty list.
   Result<std::vector<std::string>> Strings(std::string_view name) const;
-  // nullptr if absent.
-  Result<const Value*> Object(std::string_view name) const;
-  Result<const Value*> List(std::string_view name) const;
+  // A missing Value if absent.
+  Result<Value> Object(std::string_view name) const;
+  Result<Value> List(std::string_view name) const;
 
   std::string PathOf(std::string_view name) const { return path_ + std::string(name); }
   // "PATH: WHAT is needed, not VALUE"

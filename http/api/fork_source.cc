@@ -21,15 +21,11 @@ std::unexpected<Error> Damaged(const std::string& id) {
   return Fail(Code::kCorrupt, "fork_from: the stored response ", id, " is damaged");
 }
 
-const Value* MemberOf(const Value* value, std::string_view name) {
-  return value != nullptr && value->is_dict() ? value->dict().Find(name) : nullptr;
-}
-
-Result<std::vector<TokenId>> StoredTokens(const Value* list, const std::string& id) {
-  if (list == nullptr) return Unfinished(id);
-  if (!list->is_list()) return Damaged(id);
+Result<std::vector<TokenId>> StoredTokens(const Value& list, const std::string& id) {
+  if (list.is_missing()) return Unfinished(id);
+  if (!list.is_list()) return Damaged(id);
   std::vector<TokenId> tokens;
-  for (const Value& token : list->items()) {
+  for (const Value& token : list.items()) {
     const bool is_token = token.is_int() && token.integer() >= 0 &&
                           token.integer() <= std::numeric_limits<TokenId>::max();
     if (!is_token) return Damaged(id);
@@ -41,24 +37,24 @@ Result<std::vector<TokenId>> StoredTokens(const Value* list, const std::string& 
 
 // The chat of a stored response: its instructions, tools and items.
 Result<ForkSource> OfResponse(const std::string& id, const std::string& stored) {
-  const auto parsed = ParseJson(stored);
+  const auto parsed = ParseJson(stored, kStoredJson);
   if (!parsed) return Damaged(id);
-  const Value* const response = MemberOf(&*parsed, "response");
-  const Value* const items = MemberOf(&*parsed, "items");
-  if (response == nullptr || items == nullptr || !items->is_list()) return Damaged(id);
+  const Value& response = parsed->dict().Find("response");
+  const Value& items = parsed->dict().Find("items");
+  if (response.is_missing() || !items.is_list()) return Damaged(id);
   ForkSource source;
-  KVD_TRY(source.tokens, StoredTokens(MemberOf(&*parsed, "tokens"), id));
+  KVD_TRY(source.tokens, StoredTokens(parsed->dict().Find("tokens"), id));
   source.snapshot = id;
-  const Value* const model = MemberOf(response, "model");
-  if (model != nullptr && model->is_string()) source.model = model->view();
+  const Value& model = response.dict().Find("model");
+  if (model.is_string()) source.model = model.view();
   Dict body;
   for (const std::string_view name : {"instructions", "tools"}) {
-    const Value* const member = MemberOf(response, name);
-    if (member != nullptr) body.Set(name, *member);
+    const Value& member = response.dict().Find(name);
+    if (!member.is_missing()) body.Set(name, member);
   }
-  KVD_TRY(const Value chat, OpenAiFormOfResponse(Value::Of(std::move(body)), items->items(), {}));
-  source.messages = *chat.dict().Find("messages");
-  if (const Value* const tools = chat.dict().Find("tools"); tools != nullptr) source.tools = *tools;
+  KVD_TRY(const Value chat, OpenAiFormOfResponse(Value::Of(std::move(body)), items.items(), {}));
+  source.messages = chat.dict().Find("messages");
+  if (const Value& tools = chat.dict().Find("tools"); !tools.is_missing()) source.tools = tools;
   return source;
 }
 
@@ -66,12 +62,10 @@ Result<ForkSource> OfResponse(const std::string& id, const std::string& stored) 
 Value WithAnswer(const Value& messages, const ParsedAnswer& answer) {
   std::vector<Value> all = messages.items();
   Dict message = ChatMessageOf(answer).dict();
-  const Value* const last = all.empty() ? nullptr : &all.back();
-  const Value* const role = MemberOf(last, "role");
-  if (role != nullptr && role->is_string() && role->view() == "assistant") {
-    const Value* const begun = MemberOf(last, "content");
-    if (begun != nullptr && begun->is_string()) {
-      message.Set("content", Value::String(std::string(begun->view()) + answer.content));
+  if (!all.empty() && all.back().dict().Find("role").view() == "assistant") {
+    const Value& begun = all.back().dict().Find("content");
+    if (begun.is_string()) {
+      message.Set("content", Value::String(std::string(begun.view()) + answer.content));
     }
     all.pop_back();
   }

@@ -60,9 +60,9 @@ Result<InfillFields> ReadInfillFields(const Value& body) {
   KVD_TRY(read.prefix, fields.String("input_prefix"));
   KVD_TRY(read.suffix, fields.String("input_suffix"));
   KVD_TRY(read.prompt, fields.String("prompt"));
-  KVD_TRY(const Value* const files, fields.List("input_extra"));
-  if (files == nullptr) return read;
-  for (const Value& file : files->items()) {
+  KVD_TRY(const Value files, fields.List("input_extra"));
+  if (files.is_missing()) return read;
+  for (const Value& file : files.items()) {
     const std::string path = Concat("input_extra[", read.files.size(), "]");
     if (!file.is_dict()) {
       return Fail(Code::kInvalidArgument, path, ": an object with \"text\" is needed, not ",

@@ -81,12 +81,12 @@ Await<Status> ReadPrompts(Gateway& gateway, Tenant& tenant, const Value& body,
   KVD_CO_TRY(const std::string fork_from, fields.String("fork_from"));
   const bool is_fork = !fork_from.empty();
   const std::string name = is_fork && fields.Has("prompts") ? "prompts" : "prompt";
-  const Value* const prompt = fields.Find(name);
-  if (prompt == nullptr) co_return Fail(Code::kInvalidArgument, "\"", name, "\" is required");
+  const Value& prompt = fields.Find(name);
+  if (prompt.is_missing()) co_return Fail(Code::kInvalidArgument, "\"", name, "\" is required");
   KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant.session());
   const TextReading reading{.adds_special = !is_fork, .parses_special = true};
   KVD_CO_TRY(completion.prompts, co_await TokenListsOf(*session, tenant.model().info().vocab_size,
-                                                       *prompt, name, reading));
+                                                       prompt, name, reading));
   if (completion.prompts.size() > ReplyFields::kPromptsMax) {
     co_return Fail(Code::kInvalidArgument, name, ": ", completion.prompts.size(),
                    " prompts, at most ", ReplyFields::kPromptsMax);

@@ -18,13 +18,12 @@ Value TokensValue(const std::vector<TokenId>& tokens) {
   return Value::List(std::move(values));
 }
 
-// The member at a path: "timings/prompt_n". Null if there is none.
-const Value* MemberAt(const Value& object, std::string_view path) {
-  const Value* value = &object;
-  while (value != nullptr && !path.empty()) {
-    if (!value->is_dict()) return nullptr;
+// The member at a path: "timings/prompt_n". Missing if there is none.
+Value MemberAt(const Value& object, std::string_view path) {
+  Value value = object;
+  while (!value.is_missing() && !path.empty()) {
     const std::size_t end = std::min(path.find('/'), path.size());
-    value = value->dict().Find(path.substr(0, end));
+    value = Value(value.dict().Find(path.substr(0, end)));
     path.remove_prefix(std::min(end + 1, path.size()));
   }
   return value;
@@ -176,7 +175,8 @@ Value LlamaForm::Filtered(Value reply) const {
   if (fields_.paths.empty()) return reply;
   Dict filtered;
   for (const std::string& path : fields_.paths) {
-    if (const Value* const member = MemberAt(reply, path)) filtered.Set(path, *member);
+    Value member = MemberAt(reply, path);
+    if (!member.is_missing()) filtered.Set(path, std::move(member));
   }
   return Value::Of(std::move(filtered));
 }

@@ -76,7 +76,7 @@ Await<void> Stream(const ChatPlan& plan, Tenant& tenant, const Request& request,
       has_begun = true;
     }
     if (!piece) {
-      text += MessageEvents::Failed("api_error", piece.error().message);
+      text += MessageEvents::Failed("api_error", PublicText(piece.error()));
     } else if (*piece) {
       text += events.Take((*piece)->events);
     } else {

@@ -12,10 +12,10 @@ namespace {
 
 constexpr char kObject[] = "text_completion";
 
-const Value& PresentMember(const Value& object, std::string_view name) {
-  static const Value kMissing = Value::None();
-  const Value* const member = object.dict().Find(name);
-  return member == nullptr ? kMissing : *member;
+// The member, or null.
+Value PresentMember(const Value& object, std::string_view name) {
+  const Value& member = object.dict().Find(name);
+  return member.is_missing() ? Value::None() : member;
 }
 
 // `offset`: the code points of the text in front of the tokens, which is moved behind them.
@@ -25,13 +25,13 @@ Value TextLogprobsOf(const std::vector<Value>& probs, std::int64_t& offset) {
   std::vector<Value> tops;
   std::vector<Value> offsets;
   for (const Value& prob : probs) {
-    const Value& token = PresentMember(prob, "token");
+    const Value token = PresentMember(prob, "token");
     tokens.push_back(token);
     numbers.push_back(PresentMember(prob, "logprob"));
     offsets.push_back(Value::Int(offset));
     offset += static_cast<std::int64_t>(token.text().code_points);
     Dict top;
-    const Value& choices = PresentMember(prob, "top_logprobs");
+    const Value choices = PresentMember(prob, "top_logprobs");
     if (choices.is_list()) {
       for (const Value& choice : choices.items()) {
         top.Set(PresentMember(choice, "token"), PresentMember(choice, "logprob"));

@@ -9,10 +9,10 @@ constexpr std::int64_t kFieldMax = std::numeric_limits<std::int32_t>::max();
 
 // "stream_options" is read if it is an object, as llama-server does.
 Result<bool> IncludesUsage(const Fields& fields) {
-  const Value* const options = fields.Find("stream_options");
-  if (options == nullptr) return false;
-  if (!options->is_dict()) return fields.Wrong("stream_options", "an object", *options);
-  return Fields(*options, fields.PathOf("stream_options.")).Bool("include_usage", false);
+  const Value& options = fields.Find("stream_options");
+  if (options.is_missing()) return false;
+  if (!options.is_dict()) return fields.Wrong("stream_options", "an object", options);
+  return Fields(options, fields.PathOf("stream_options.")).Bool("include_usage", false);
 }
 
 Result<std::uint32_t> CountOf(const Fields& fields) {

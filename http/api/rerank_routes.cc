@@ -39,12 +39,12 @@ Result<std::vector<std::string>> DocumentsOf(const Value& list, std::string_view
   std::vector<std::string> documents;
   if (list.is_list()) {
     for (const Value& item : list.items()) {
-      const Value* const text = item.is_dict() ? item.dict().Find("text") : &item;
-      if (text == nullptr || !text->is_string()) {
+      const Value& text = item.is_dict() ? item.dict().Find("text") : item;
+      if (!text.is_string()) {
         documents.clear();
         break;
       }
-      documents.emplace_back(text->view());
+      documents.emplace_back(text.view());
     }
   }
   if (!documents.empty()) return documents;
@@ -61,8 +61,7 @@ Result<RankRequest> ReadRankRequest(const Value& body, const Model& model) {
   KVD_TRY(request.query, fields.String("query"));
   const bool has_texts_only = request.is_tei && !fields.Has("documents");
   const char* const name = has_texts_only ? "texts" : "documents";
-  const Value* const list = fields.Find(name);
-  KVD_TRY(request.documents, DocumentsOf(list == nullptr ? Value::None() : *list, name));
+  KVD_TRY(request.documents, DocumentsOf(fields.Find(name), name));
   KVD_TRY(const std::int64_t count_max,
           fields.Int("top_n", static_cast<std::int64_t>(request.documents.size()), 0,
                      std::numeric_limits<std::int32_t>::max()));

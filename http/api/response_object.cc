@@ -64,17 +64,17 @@ Value UsageOf(const AnswerEnd& end) {
 }
 
 Value Repeated(const ResponseBegin& begin, std::string_view name, Value fallback) {
-  const Value* const value = begin.body.dict().Find(name);
-  if (value != nullptr) return *value;
+  const Value& value = begin.body.dict().Find(name);
+  if (!value.is_missing()) return value;
   return fallback;
 }
 
 Dict Frame(const ResponseBegin& begin, std::string_view status, std::vector<Value> output) {
   std::string all_text;
   for (const Value& item : output) {
-    if (item.dict().Find("type")->view() != "message") continue;
-    for (const Value& part : item.dict().Find("content")->items()) {
-      all_text += part.dict().Find("text")->view();
+    if (item.dict().Find("type").view() != "message") continue;
+    for (const Value& part : item.dict().Find("content").items()) {
+      all_text += part.dict().Find("text").view();
     }
   }
   Dict response;

@@ -63,12 +63,12 @@ Await<Status> ResponseRun::Read() {
   KVD_CO_TRY(const std::string previous, fields.String("previous_response_id"));
   if (!previous.empty()) {
     KVD_CO_TRY(const std::string stored, store_.Get(request_.tenant, previous));
-    const auto parsed = ParseJson(stored);
-    const Value* const items = parsed && parsed->is_dict() ? parsed->dict().Find("items") : nullptr;
-    if (items == nullptr || !items->is_list()) {
+    const auto parsed = ParseJson(stored, kStoredJson);
+    const Value items = parsed ? parsed->dict().Find("items") : Value();
+    if (!items.is_list()) {
       co_return Fail(Code::kCorrupt, "previous_response_id: the stored response is damaged");
     }
-    earlier_ = items->items();
+    earlier_ = items.items();
   }
   KVD_CO_TRY(input_, InputItems(begin_.body));
   KVD_CO_TRY(const Value chat, OpenAiFormOfResponse(begin_.body, earlier_, input_));
@@ -96,20 +96,27 @@ Status ResponseRun::StoreBegun(std::string_view status) const {
   return Store(UnfinishedResponse(begin_, status), {});
 }
 
-void ResponseRun::StoreFailed(const Error& error) const {
-  if (!is_stored_) return;
+Status ResponseRun::StoreFailed(const Error& error) const {
+  if (!is_stored_) return {};
   const bool is_cancelled = error.code == Code::kCancelled;
-  (void)Store(UnfinishedResponse(begin_, is_cancelled ? "cancelled" : "failed",
-                                 is_cancelled ? "" : CodeName(error.code), error.message),
-              {});
+  return Store(UnfinishedResponse(begin_, is_cancelled ? "cancelled" : "failed",
+                                  is_cancelled ? "" : CodeName(error.code), PublicText(error)),
+               {});
 }
 
-Await<void> ResponseRun::Keep(const ChatAnswer& answer) {
-  if (!is_stored_) co_return;
+Await<Status> ResponseRun::Keep(const ChatAnswer& answer) {
+  if (!is_stored_) co_return Status();
   const Value response = ResponseOf(begin_, answer);
-  (void)Store(response, response.dict().Find("output")->items(), TokensOf(answer));
+  const Status stored = Store(response, response.dict().Find("output").items(), TokensOf(answer));
+  if (!stored) {
+    const Error error{stored.error().code, "store: " + stored.error().message};
+    // What was stored when the response began says that it is still being made.
+    if (!StoreFailed(error)) (void)store_.Remove(request_.tenant, begin_.id);
+    co_return std::unexpected(error);
+  }
   co_await PublishResponse(*tenant_, answer.answer().session(), answer.answer().sequence(),
                            begin_.id, gateway_.ResponseBytesOf(request_.tenant));
+  co_return Status();
 }
 
 Await<std::unique_ptr<ChatAnswer>> ResponseRun::Start(Responder& responder) {
@@ -128,7 +135,7 @@ Await<std::unique_ptr<ChatAnswer>> ResponseRun::Start(Responder& responder) {
     if (answers) co_return std::move(answers->front());
     reply = ReplyOf(answers.error());
   }
-  if (is_stored_) StoreFailed(Error{Code::kInvalidArgument, "the response could not be begun"});
+  (void)StoreFailed(Error{Code::kInvalidArgument, "the response could not be begun"});
   co_await responder.Send(std::move(reply));
   co_return nullptr;
 }
@@ -142,7 +149,7 @@ Await<void> ResponseRun::Stream(Responder& responder) {
   bool has_begun = false;
   for (;;) {
     auto piece = co_await answer->Next();
-    if (!piece) StoreFailed(piece.error());
+    if (!piece) (void)StoreFailed(piece.error());
     if (!piece && !has_begun) {
       Reply reply = ReplyOf(piece.error());
       co_await responder.Send(std::move(reply));
@@ -157,10 +164,11 @@ Await<void> ResponseRun::Stream(Responder& responder) {
     }
     const bool is_over = !piece || !*piece;
     if (!piece) {
-      text += events.Failed(CodeName(piece.error().code), piece.error().message);
+      text += events.Failed(CodeName(piece.error().code), PublicText(piece.error()));
     } else if (!*piece) {
-      co_await Keep(*answer);
-      text += events.Finish(*answer, TimingsOf(answer->end()));
+      const Status kept = co_await Keep(*answer);
+      text += kept ? events.Finish(*answer, TimingsOf(answer->end()))
+                   : events.Failed(CodeName(kept.error().code), PublicText(kept.error()));
     } else if ((*piece)->is_progress) {
       const ChatPiece& news = **piece;
       text += events.Progress(progress.PromptProgress(answer->end(), news.done, news.total));
@@ -187,14 +195,15 @@ Await<void> ResponseRun::Whole(Responder& responder) {
   const Status finished = co_await answer->Finish();
   responder.OnGone(nullptr);
   Reply reply;
-  if (finished) {
-    co_await Keep(*answer);
+  Status kept = finished;
+  if (finished) kept = co_await Keep(*answer);
+  if (kept) {
     Dict response = ResponseOf(begin_, *answer).dict();
     response.Set("timings", TimingsOf(answer->end()));
     reply.body = JsonText(Value::Of(std::move(response)));
   } else {
-    StoreFailed(finished.error());
-    reply = ReplyOf(finished.error());
+    if (!finished) (void)StoreFailed(finished.error());
+    reply = ReplyOf(kept.error());
   }
   co_await responder.Send(std::move(reply));
 }

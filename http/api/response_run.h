@@ -58,9 +58,11 @@ class ResponseRun {
   // `tokens`: of the prompt and the answer; missing: there is no complete answer.
   Status Store(const Value& response, const std::vector<Value>& output,
                const Value& tokens = {}) const;
-  // Stores the whole response and publishes its cells.
-  Await<void> Keep(const ChatAnswer& answer);
-  void StoreFailed(const Error& error) const;
+  // Stores the whole response and publishes its cells, if the client wants it stored. Errors: those
+  // of the store; nothing is stored then.
+  Await<Status> Keep(const ChatAnswer& answer);
+  // Stores that the response has failed or was cancelled.
+  Status StoreFailed(const Error& error) const;
 
   Gateway& gateway_;
   ResponseStore& store_;

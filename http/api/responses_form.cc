@@ -61,11 +61,11 @@ class Messages {
           type != "reasoning_text" && type != "summary_text") {
         return Fail(Code::kUnsupported, at, ".type: \"", type, "\" is not supported");
       }
-      const Value* const text = fields.Find("text");
-      if (text == nullptr || !text->is_string()) {
+      const Value& text = fields.Find("text");
+      if (!text.is_string()) {
         return Fail(Code::kInvalidArgument, at, ".text: a text is needed");
       }
-      all += text->view();
+      all += text.view();
     }
     return all;
   }
@@ -77,9 +77,9 @@ class Messages {
       return Fail(Code::kInvalidArgument, path, ".role: \"", role,
                   "\" is none of user, system, developer, assistant");
     }
-    const Value* const content = fields.Find("content");
-    if (content == nullptr) return Fail(Code::kInvalidArgument, path, ".content: missing");
-    KVD_TRY(std::string text, TextOf(*content, path + ".content"));
+    const Value& content = fields.Find("content");
+    if (content.is_missing()) return Fail(Code::kInvalidArgument, path, ".content: missing");
+    KVD_TRY(std::string text, TextOf(content, path + ".content"));
     if (role != "assistant") {
       AddText(role, std::move(text));
       return {};
@@ -104,9 +104,9 @@ class Messages {
   Status AddOutput(const Fields& fields, const std::string& path) {
     KVD_TRY(const std::string id, fields.String("call_id"));
     if (id.empty()) return Fail(Code::kInvalidArgument, path, ".call_id: missing");
-    const Value* const output = fields.Find("output");
-    if (output == nullptr) return Fail(Code::kInvalidArgument, path, ".output: missing");
-    KVD_TRY(std::string text, TextOf(*output, path + ".output"));
+    const Value& output = fields.Find("output");
+    if (output.is_missing()) return Fail(Code::kInvalidArgument, path, ".output: missing");
+    KVD_TRY(std::string text, TextOf(output, path + ".output"));
     AddText("tool", std::move(text));
     Dict message = messages_.back().dict();
     message.Set("tool_call_id", Value::String(id));
@@ -116,10 +116,9 @@ class Messages {
 
   Status AddReasoning(const Fields& fields, const std::string& path) {
     // Reasoning without readable text (encrypted, or a summary that is empty) is left out.
-    const Value* content = fields.Find("content");
-    if (content == nullptr) content = fields.Find("summary");
-    if (content == nullptr) return {};
-    KVD_TRY(const std::string text, TextOf(*content, path + ".content"));
+    const Value& content = fields.Find(fields.Has("content") ? "content" : "summary");
+    if (content.is_missing()) return {};
+    KVD_TRY(const std::string text, TextOf(content, path + ".content"));
     if (!content_.empty() || !calls_.empty()) Flush();
     is_open_ = is_open_ || !text.empty();
     reasoning_ += text;
@@ -158,11 +157,10 @@ Result<Value> ToolsOf(const Value& tools) {
     if (type != "function") continue;
     Dict function;
     for (const std::string_view name : {"name", "description", "parameters", "strict"}) {
-      if (const Value* const value = fields.Find(name); value != nullptr)
-        function.Set(name, *value);
+      if (const Value& value = fields.Find(name); !value.is_missing()) function.Set(name, value);
     }
-    const Value* const nested = fields.Find("function");  // the form of chat completions
-    converted.push_back(ToolValue(nested != nullptr ? *nested : Value::Of(std::move(function))));
+    const Value& nested = fields.Find("function");  // the form of chat completions
+    converted.push_back(ToolValue(!nested.is_missing() ? nested : Value::Of(std::move(function))));
   }
   return Value::List(std::move(converted));
 }
@@ -184,17 +182,17 @@ Status SetToolChoice(const Value& choice, Dict& chat) {
 
 // text.format: {"type": "text" | "json_object" | "json_schema", "schema": ...}
 Status SetFormat(const Value& text, Dict& chat) {
-  KVD_TRY(const Value* const format, Fields(text, "text.").Object("format"));
-  if (format == nullptr) return {};
-  const Fields fields(*format, "text.format.");
+  KVD_TRY(const Value format, Fields(text, "text.").Object("format"));
+  if (format.is_missing()) return {};
+  const Fields fields(format, "text.format.");
   KVD_TRY(const std::string type, fields.String("type", "text"));
   Dict response_format;
   response_format.Set("type", Value::String(type));
   if (type == "json_schema") {
-    KVD_TRY(const Value* const schema, fields.Object("schema"));
-    if (schema == nullptr) return Fail(Code::kInvalidArgument, "text.format.schema: missing");
+    KVD_TRY(const Value schema, fields.Object("schema"));
+    if (schema.is_missing()) return Fail(Code::kInvalidArgument, "text.format.schema: missing");
     Dict json_schema;
-    json_schema.Set("schema", *schema);
+    json_schema.Set("schema", schema);
     response_format.Set("json_schema", Value::Of(std::move(json_schema)));
   } else if (type != "text" && type != "json_object") {
     return Fail(Code::kInvalidArgument, "text.format.type: \"", type,
@@ -208,13 +206,13 @@ Status SetFormat(const Value& text, Dict& chat) {
 
 Result<std::vector<Value>> InputItems(const Value& body) {
   const Fields fields(body);
-  const Value* const input = fields.Find("input");
-  if (input == nullptr) return Fail(Code::kInvalidArgument, "input: missing");
-  if (input->is_list()) return input->items();
-  if (!input->is_string()) return fields.Wrong("input", "a text or a list of items", *input);
+  const Value& input = fields.Find("input");
+  if (input.is_missing()) return Fail(Code::kInvalidArgument, "input: missing");
+  if (input.is_list()) return input.items();
+  if (!input.is_string()) return fields.Wrong("input", "a text or a list of items", input);
   Dict part;
   part.Set("type", Value::String("input_text"));
-  part.Set("text", *input);
+  part.Set("text", input);
   Dict item;
   item.Set("type", Value::String("message"));
   item.Set("role", Value::String("user"));
@@ -239,22 +237,22 @@ Result<Value> OpenAiFormOfResponse(const Value& body, const std::vector<Value>& 
     KVD_CHECK_OK(messages.Add(input[i], Concat("input[", i, "]")));
   }
   chat.Set("messages", Value::List(messages.Take()));
-  KVD_TRY(const Value* const tools, fields.List("tools"));
-  if (tools != nullptr) {
-    KVD_TRY(Value converted, ToolsOf(*tools));
+  KVD_TRY(const Value tools, fields.List("tools"));
+  if (!tools.is_missing()) {
+    KVD_TRY(Value converted, ToolsOf(tools));
     if (!converted.items().empty()) chat.Set("tools", std::move(converted));
   }
-  const Value* const choice = fields.Find("tool_choice");
-  if (choice != nullptr && chat.Find("tools") != nullptr) {
-    KVD_CHECK_OK(SetToolChoice(*choice, chat));
+  const Value& choice = fields.Find("tool_choice");
+  if (!choice.is_missing() && chat.Contains("tools")) {
+    KVD_CHECK_OK(SetToolChoice(choice, chat));
   }
-  KVD_TRY(const Value* const text, fields.Object("text"));
-  if (text != nullptr) KVD_CHECK_OK(SetFormat(*text, chat));
+  KVD_TRY(const Value text, fields.Object("text"));
+  if (!text.is_missing()) KVD_CHECK_OK(SetFormat(text, chat));
   KVD_TRY(const auto tokens_max, fields.OptionalInt("max_output_tokens", 0, 1 << 30));
   if (tokens_max) chat.Set("max_tokens", Value::Int(*tokens_max));
-  KVD_TRY(const Value* const reasoning, fields.Object("reasoning"));
-  if (reasoning != nullptr) {
-    KVD_TRY(const std::string effort, Fields(*reasoning, "reasoning.").String("effort"));
+  KVD_TRY(const Value reasoning, fields.Object("reasoning"));
+  if (!reasoning.is_missing()) {
+    KVD_TRY(const std::string effort, Fields(reasoning, "reasoning.").String("effort"));
     if (!effort.empty()) chat.Set("reasoning_effort", Value::String(effort));
   }
   return Value::Of(std::move(chat));

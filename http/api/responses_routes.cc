@@ -31,17 +31,16 @@ struct Context {
 // The stored response and its items. Errors: kNotFound, kCorrupt.
 Result<Value> Stored(const Context& context, const Request& request, const std::string& id) {
   KVD_TRY(const std::string text, context.store.Get(request.tenant, id));
-  auto parsed = ParseJson(text);
-  if (parsed && parsed->is_dict() && parsed->dict().Find("response") != nullptr &&
-      parsed->dict().Find("input") != nullptr) {
+  auto parsed = ParseJson(text, kStoredJson);
+  if (parsed && parsed->dict().Contains("response") && parsed->dict().Contains("input")) {
     return std::move(*parsed);
   }
   return Fail(Code::kCorrupt, "response ", id, ": the stored text is damaged");
 }
 
 std::string StatusOf(const Value& response) {
-  const Value* const status = response.is_dict() ? response.dict().Find("status") : nullptr;
-  return status != nullptr && status->is_string() ? std::string(status->view()) : std::string();
+  const Value& status = response.dict().Find("status");
+  return status.is_string() ? std::string(status.view()) : std::string();
 }
 
 bool IsOpen(const Value& response) {
@@ -53,8 +52,8 @@ bool IsOpen(const Value& response) {
 void EndLost(const Context& context, const Request& request, const std::string& id,
              const std::string& why) {
   auto stored = Stored(context, request, id);
-  if (!stored || !IsOpen(*stored->dict().Find("response"))) return;
-  Dict response = stored->dict().Find("response")->dict();
+  if (!stored || !IsOpen(stored->dict().Find("response"))) return;
+  Dict response = stored->dict().Find("response").dict();
   response.Set("status", TextValue("failed"));
   response.Set("error",
                ObjectOf({{"code", TextValue("server_error")}, {"message", TextValue(why)}}));
@@ -88,7 +87,7 @@ Await<void> Post(Context context, std::string path, const Request& request, Resp
   auto run = co_await ResponseRun::Create(context.gateway, context.store, request);
   if (!run) {
     // A response that another process has begun cannot be continued.
-    if (is_job_running) EndLost(context, request, id, run.error().message);
+    if (is_job_running) EndLost(context, request, id, PublicText(run.error()));
     Reply reply = ReplyOf(run.error());
     co_await responder.Send(std::move(reply));
     co_return;
@@ -148,7 +147,7 @@ Await<void> Get(Context context, const Request& request, std::string id, Respond
     co_await responder.Send(std::move(reply));
     co_return;
   }
-  const Value& response = *stored->dict().Find("response");
+  const Value& response = stored->dict().Find("response");
   const auto stream = request.query_value("stream");
   if (!stream || (*stream != "true" && *stream != "1")) {
     reply.body = JsonText(response);
@@ -193,16 +192,16 @@ Await<void> InputItemsOf(Context context, const Request& request, std::string id
   const auto stored = Stored(context, request, id);
   Reply reply;
   if (stored) {
-    const Value& input = *stored->dict().Find("input");
+    const Value& input = stored->dict().Find("input");
     std::vector<Value> data;
     for (std::size_t i = 0; input.is_list() && i < input.items().size(); ++i) {
       if (!input.items()[i].is_dict()) continue;
       Dict item = input.items()[i].dict();
-      if (item.Find("id") == nullptr) item.Set("id", TextValue("msg_in_" + std::to_string(i)));
+      if (!item.Contains("id")) item.Set("id", TextValue("msg_in_" + std::to_string(i)));
       data.push_back(Value::Of(std::move(item)));
     }
-    const Value first = data.empty() ? Value::None() : *data.front().dict().Find("id");
-    const Value last = data.empty() ? Value::None() : *data.back().dict().Find("id");
+    const Value first = data.empty() ? Value::None() : data.front().dict().Find("id");
+    const Value last = data.empty() ? Value::None() : data.back().dict().Find("id");
     reply.body = JsonText(ObjectOf({{"object", TextValue("list")},
                                     {"data", Value::List(std::move(data))},
                                     {"first_id", first},
@@ -222,8 +221,8 @@ Await<void> Cancel(Context context, const Request& request, std::string id, Resp
     co_await responder.Send(std::move(reply));
     co_return;
   }
-  Dict response = stored->dict().Find("response")->dict();
-  if (IsOpen(*stored->dict().Find("response"))) {
+  Dict response = stored->dict().Find("response").dict();
+  if (IsOpen(stored->dict().Find("response"))) {
     if (const auto job = context.gateway.jobs().Find(request.tenant, id); job) {
       job->buffer->Cancel();
       // A restart does not make a response that was cancelled.

@@ -52,11 +52,11 @@ Status ReadMovedInt(const Fields& fields, std::string_view name, std::int64_t le
 }
 
 Status ReadChain(const Fields& fields, SamplerChain& chain) {
-  const Value* const samplers = fields.Find("samplers");
-  if (samplers == nullptr) return {};
+  const Value& samplers = fields.Find("samplers");
+  if (samplers.is_missing()) return {};
   Result<SamplerChain> read = SamplerChain{};
-  if (samplers->is_string()) {
-    read = ParseSamplerLetters(samplers->view());
+  if (samplers.is_string()) {
+    read = ParseSamplerLetters(samplers.view());
   } else {
     KVD_TRY(const std::vector<std::string> names, fields.Strings("samplers"));
     std::string joined;
@@ -189,15 +189,15 @@ Result<BiasField> BiasPair(const Fields& fields, const Value& pair) {
 
 Result<std::vector<BiasField>> ReadBiases(const Fields& fields) {
   std::vector<BiasField> biases;
-  const Value* const value = fields.Find("logit_bias");
-  if (value == nullptr) return biases;
-  if (value->is_list()) {
-    for (const Value& pair : value->items()) {
+  const Value& value = fields.Find("logit_bias");
+  if (value.is_missing()) return biases;
+  if (value.is_list()) {
+    for (const Value& pair : value.items()) {
       KVD_TRY(BiasField bias, BiasPair(fields, pair));
       biases.push_back(std::move(bias));
     }
-  } else if (value->is_dict()) {
-    for (const auto& [key, number] : value->dict().items()) {
+  } else if (value.is_dict()) {
+    for (const auto& [key, number] : value.dict().items()) {
       const std::optional<float> bias = BiasOf(number);
       if (!bias) return fields.Wrong("logit_bias", "a number or false", number);
       const std::optional<TokenId> token = TokenOf(key.view());
@@ -208,7 +208,7 @@ Result<std::vector<BiasField>> ReadBiases(const Fields& fields) {
       }
     }
   } else {
-    return fields.Wrong("logit_bias", "a list or an object", *value);
+    return fields.Wrong("logit_bias", "a list or an object", value);
   }
   if (biases.size() > wire::kBiasesMax) {
     return Fail(Code::kInvalidArgument, fields.PathOf("logit_bias"), ": ", biases.size(),
@@ -239,15 +239,15 @@ Result<GrammarStart> ReadTrigger(const Value& trigger, const std::string& path) 
 Status ReadTriggers(const Fields& fields, AnswerRequest& request) {
   KVD_TRY(const bool is_lazy, fields.Bool("grammar_lazy", false));
   if (!is_lazy) return {};
-  KVD_TRY(const Value* const triggers, fields.List("grammar_triggers"));
+  KVD_TRY(const Value triggers, fields.List("grammar_triggers"));
   const std::string path = fields.PathOf("grammar_triggers");
-  const std::size_t count = triggers == nullptr ? 0 : triggers->items().size();
+  const std::size_t count = triggers.is_missing() ? 0 : triggers.items().size();
   if (count == 0 || count > wire::kTriggersMax) {
     return Fail(Code::kInvalidArgument, path, ": a lazy grammar needs 1 to ", wire::kTriggersMax,
                 " triggers");
   }
   for (std::size_t i = 0; i < count; ++i) {
-    KVD_TRY(GrammarStart start, ReadTrigger(triggers->items()[i], Concat(path, "[", i, "]")));
+    KVD_TRY(GrammarStart start, ReadTrigger(triggers.items()[i], Concat(path, "[", i, "]")));
     request.triggers.push_back(std::move(start));
   }
   return {};
@@ -255,8 +255,8 @@ Status ReadTriggers(const Fields& fields, AnswerRequest& request) {
 
 Status ReadProbs(const Fields& fields, AnswerRequest& request) {
   // "logprobs" is a number in completions, and true or false in chats.
-  const Value* const logprobs = fields.Find("logprobs");
-  const bool is_switch = logprobs != nullptr && logprobs->is_bool();
+  const Value& logprobs = fields.Find("logprobs");
+  const bool is_switch = logprobs.is_bool();
   const std::string_view name = is_switch ? "n_probs" : FirstOf(fields, {"n_probs", "logprobs"});
   KVD_TRY(const std::int64_t count, fields.Int(name, 0, 0, wire::kLogprobsMax));
   if (count == 0) return {};
@@ -314,10 +314,10 @@ Result<std::string> GrammarOfSchema(std::string_view name, const Value& schema) 
 
 Status ReadGrammarFields(const Fields& fields, const Value& default_schema,
                          AnswerRequest& request) {
-  const Value* schema = fields.Find("json_schema");
-  if (schema == nullptr && !default_schema.is_missing()) schema = &default_schema;
-  if (schema != nullptr && !fields.Has("grammar")) {
-    KVD_TRY(request.grammar, GrammarOfSchema(fields.PathOf("json_schema"), *schema));
+  const Value& own = fields.Find("json_schema");
+  const Value& schema = own.is_missing() ? default_schema : own;
+  if (!schema.is_missing() && !fields.Has("grammar")) {
+    KVD_TRY(request.grammar, GrammarOfSchema(fields.PathOf("json_schema"), schema));
   } else {
     KVD_TRY(request.grammar, fields.String("grammar", request.grammar));
   }

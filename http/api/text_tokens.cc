@@ -64,14 +64,14 @@ Await<Result<std::vector<TokenId>>> TokensOf(DaemonSession& session, std::uint32
                                              TextReading reading) {
   if (input.is_string()) co_return co_await session.Tokenize(input.view(), FlagsOf(reading));
   if (input.is_dict()) {
-    const Value* const text = input.dict().Find("prompt_string");
-    const Value* const media = input.dict().Find("multimodal_data");
-    if (media != nullptr && !media->is_none()) {
+    const Value& text = input.dict().Find("prompt_string");
+    const Value& media = input.dict().Find("multimodal_data");
+    if (!media.is_missing() && !media.is_none()) {
       co_return Fail(Code::kUnsupported, path, ".multimodal_data: not supported by kvd");
     }
-    if (text == nullptr || text->is_dict()) co_return WrongInput(path, input);
+    if (text.is_missing() || text.is_dict()) co_return WrongInput(path, input);
     const std::string text_path = path + ".prompt_string";
-    co_return co_await TokensOf(session, vocab_size, *text, text_path, reading);
+    co_return co_await TokensOf(session, vocab_size, text, text_path, reading);
   }
   if (!input.is_list()) co_return WrongInput(path, input);
   std::vector<TokenId> tokens;

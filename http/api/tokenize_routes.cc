@@ -39,12 +39,12 @@ Await<Result<Reply>> Tokenize(RouteCall call) {
   KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
   KVD_CO_TRY(const auto session, tenant->session());
   std::vector<Value> shown;
-  const Value* const content = fields.Find("content");
-  if (content == nullptr) co_return TokensReply(std::move(shown));
+  const Value& content = fields.Find("content");
+  if (content.is_missing()) co_return TokensReply(std::move(shown));
   const std::uint32_t vocab_size = tenant->model().info().vocab_size;
   const std::string path = "content";
   KVD_CO_TRY(const std::vector<TokenId> tokens,
-             co_await TokensOf(*session, vocab_size, *content, path, reading));
+             co_await TokensOf(*session, vocab_size, content, path, reading));
   std::map<TokenId, std::string> pieces;
   if (with_pieces) {
     KVD_CO_TRY(pieces, co_await PiecesOf(*session, tokens));
@@ -64,11 +64,11 @@ Await<Result<Reply>> Detokenize(RouteCall call) {
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
   KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
   KVD_CO_TRY(const auto session, tenant->session());
-  const Value* const tokens = Fields(body).Find("tokens");
+  const Value& tokens = Fields(body).Find("tokens");
   std::string content;
-  if (tokens != nullptr) {
+  if (!tokens.is_missing()) {
     KVD_CO_TRY(const std::vector<TokenId> ids,
-               TokenIdsOf(*tokens, tenant->model().info().vocab_size, "tokens"));
+               TokenIdsOf(tokens, tenant->model().info().vocab_size, "tokens"));
     const std::span<const TokenId> all(ids);
     KVD_CO_TRY(content, co_await JoinedPieces(*session, all));
   }

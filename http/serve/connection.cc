@@ -8,8 +8,10 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
+#include "http/loop/labelled_executor.h"
 #include "http/serve/reply_writer.h"
 
 namespace kvd::http {
@@ -137,7 +139,9 @@ Await<bool> Connection::Answer(Incoming& incoming) {
   }
   bool has_failed = false;
   try {
-    co_await incoming.route->handler(incoming.request, incoming.parts, writer);
+    co_await asio::co_spawn(Labelled(loop_, &incoming.route->pattern),
+                            incoming.route->handler(incoming.request, incoming.parts, writer),
+                            asio::use_awaitable);
   } catch (...) {
     has_failed = true;
   }

@@ -37,8 +37,12 @@ struct RequestParser::Impl {
 std::expected<std::size_t, RequestError> RequestParser::Impl::Put(std::string_view bytes) {
   if (!head_parser.is_done()) return head_parser.Put(bytes);
   if (head().is_chunked) return PutChunks(bytes);
-  if (body_bytes == 0 && !drops_body) {
-    head().request.body.reserve(std::min(head().content_length, kReservedBodyBytesMax));
+  if (!drops_body) {
+    // Room for all of a long body once a part of it is here: a head alone reserves little, and a
+    // body that grows is not copied.
+    const bool is_begun = body_bytes >= kReservedBodyBytesMax;
+    head().request.body.reserve(is_begun ? head().content_length
+                                         : std::min(head().content_length, kReservedBodyBytesMax));
   }
   const std::string_view body = bytes.substr(0, head().content_length - body_bytes);
   TakeBody(body);

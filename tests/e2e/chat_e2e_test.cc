@@ -198,12 +198,12 @@ Dict OnlyCall(const std::string& output) {
   const auto answer = ParseJson(output);
   EXPECT_TRUE(answer && answer->is_dict()) << output;
   if (!answer || !answer->is_dict()) return {};
-  EXPECT_EQ(answer->dict().Find("finish")->view(), "end") << output;
-  const Value* const calls = answer->dict().Find("tool_calls");
-  EXPECT_TRUE(calls != nullptr && calls->items().size() == 1) << output;
-  if (calls == nullptr || calls->items().empty()) return {};
-  EXPECT_EQ(answer->dict().Find("content")->view(), "") << output;
-  return calls->items()[0].dict();
+  EXPECT_EQ(answer->dict().Find("finish").view(), "end") << output;
+  const Value& calls = answer->dict().Find("tool_calls");
+  EXPECT_TRUE(!calls.is_missing() && calls.items().size() == 1) << output;
+  if (calls.is_missing() || calls.items().empty()) return {};
+  EXPECT_EQ(answer->dict().Find("content").view(), "") << output;
+  return calls.items()[0].dict();
 }
 
 TEST_F(ChatTest, CallsOfFunctionsAreHeldToTheirFormatAndParsed) {
@@ -214,17 +214,17 @@ TEST_F(ChatTest, CallsOfFunctionsAreHeldToTheirFormatAndParsed) {
     const std::string named = "--tool-format " + std::string(NameOf(format));
     SCOPED_TRACE(named);
     const Dict call = OnlyCall(Kvctl(run + named + " --tool-choice weather").output);
-    if (call.Find("name") == nullptr) continue;
-    EXPECT_EQ(call.Find("name")->view(), "weather");
-    const auto arguments = ParseJson(call.Find("arguments")->view());
+    if (!call.Contains("name")) continue;
+    EXPECT_EQ(call.Find("name").view(), "weather");
+    const auto arguments = ParseJson(call.Find("arguments").view());
     ASSERT_TRUE(arguments && arguments->is_dict());
-    ASSERT_NE(arguments->dict().Find("city"), nullptr);
-    const std::string_view city = arguments->dict().Find("city")->view();
+    ASSERT_TRUE(arguments->dict().Contains("city"));
+    const std::string_view city = arguments->dict().Find("city").view();
     EXPECT_TRUE(city == "Oslo" || city == "Rome") << city;
   }
   // The bundled model's template has no tools, so the format is plain JSON.
   const std::string name(
-      OnlyCall(Kvctl(run + "--tool-choice required").output).Find("name")->view());
+      OnlyCall(Kvctl(run + "--tool-choice required").output).Find("name").view());
   EXPECT_TRUE(name == "find" || name == "weather") << name;
 }
 

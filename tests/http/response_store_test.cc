@@ -66,7 +66,7 @@ TEST_F(ResponseStoreTest, OtherIdsAreNeverFileNames) {
 
 TEST_F(ResponseStoreTest, RefusesWhatIsTooLong) {
   const Status stored = store_->Put("", IdOf(1), std::string(ResponseStore::kBytesMax + 1, 'x'));
-  EXPECT_EQ(stored.error().code, Code::kNoSpace);
+  EXPECT_EQ(stored.error().code, Code::kTooLarge);
   EXPECT_EQ(store_->Get("", IdOf(1)).error().code, Code::kNotFound);
 }
 

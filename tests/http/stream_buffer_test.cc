@@ -98,6 +98,15 @@ TEST_F(StreamBufferTest, CancelTellsTheHandler) {
   EXPECT_TRUE(reader.has_ended);
 }
 
+TEST_F(StreamBufferTest, AReaderOfAStreamThatNeverBeginsGetsAConflict) {
+  RecordingResponder reader;
+  Follow(0, reader);
+  buffer_.Cancel();
+  Run();
+  ASSERT_TRUE(reader.whole);
+  EXPECT_EQ(reader.whole->status, 409);
+}
+
 TEST_F(StreamBufferTest, AWholeReplyIsPassedOn) {
   RecordingResponder reader;
   Follow(0, reader);

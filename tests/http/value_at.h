@@ -13,10 +13,9 @@ namespace kvd::http::test {
 // value is returned.
 inline Value At(const Value& value, std::string_view path) {
   const std::size_t dot = path.find('.');
-  const Value* const found = value.is_dict() ? value.dict().Find(path.substr(0, dot)) : nullptr;
-  EXPECT_NE(found, nullptr) << path;
-  if (found == nullptr || dot == std::string_view::npos) return found == nullptr ? Value() : *found;
-  return At(*found, path.substr(dot + 1));
+  const Value& found = value.dict().Find(path.substr(0, dot));
+  EXPECT_FALSE(found.is_missing()) << path;
+  return dot == std::string_view::npos ? found : At(found, path.substr(dot + 1));
 }
 
 }  // namespace kvd::http::test

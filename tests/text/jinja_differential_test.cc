@@ -62,23 +62,23 @@ std::string Difference(const Result<Template>& parsed, const Dict& program) {
   static const RenderOptions options = Options();
   Result<std::string> rendered = std::unexpected(Error{});
   if (parsed) {
-    rendered = parsed->Render(*program.Find("variables"), options);
+    rendered = parsed->Render(program.Find("variables"), options);
   } else {
     rendered = std::unexpected(parsed.error());
   }
-  const Value* const text = program.Find("text");
+  const Value& text = program.Find("text");
   bool same = false;
-  if (text != nullptr) {
-    same = rendered && *rendered == text->view();
+  if (!text.is_missing()) {
+    same = rendered && *rendered == text.view();
   } else {
-    const bool raised = program.Find("raised")->truth();
-    same = !rendered && (!raised || rendered.error().message == program.Find("error")->view());
+    const bool raised = program.Find("raised").truth();
+    same = !rendered && (!raised || rendered.error().message == program.Find("error").view());
   }
   if (same) return {};
-  const std::string expected = text != nullptr
-                                   ? "text  " + std::string(text->view())
-                                   : "error " + std::string(program.Find("error")->view());
-  return "variables: " + WriteJson(*program.Find("variables")).value_or("?") +
+  const std::string expected = !text.is_missing()
+                                   ? "text  " + std::string(text.view())
+                                   : "error " + std::string(program.Find("error").view());
+  return "variables: " + WriteJson(program.Find("variables")).value_or("?") +
          "\nJinja2: " + expected + "\nhere:   " + ShownAs(rendered) + "\n";
 }
 
@@ -104,12 +104,12 @@ class ProgramReader {
       return;
     }
     const Dict& program = parsed->dict();
-    if (program.Find("counts") != nullptr) {
+    if (program.Contains("counts")) {
       programs_.summary = *parsed;
       return;
     }
-    if (const Value* const source = program.Find("template"); source != nullptr) {
-      source_ = source->view();
+    if (const Value& source = program.Find("template"); !source.is_missing()) {
+      source_ = source.view();
       template_ = Template::Parse(source_);
     }
     ++programs_.count;
@@ -161,7 +161,7 @@ Programs RunOwnPrograms() {
 }
 
 std::int64_t Summary(const Programs& programs, std::string_view name) {
-  return programs.summary.dict().Find(name)->integer();
+  return programs.summary.dict().Find(name).integer();
 }
 
 void ExpectNoDifference(const Programs& programs) {
@@ -206,10 +206,10 @@ TEST_F(JinjaDifferentialTest, ThreeFifthsOfTheProgramsAndOfTheMutationsRender) {
 TEST_F(JinjaDifferentialTest, EveryConstructOccursInAHundredProgramsThatRender) {
   // A part of the programs has a part of the constructs; an absent name is a bug at each scale.
   const std::int64_t occurrences_min = test::IsScaledDown() ? 0 : kOccurrencesMin;
-  const Value* const counts = programs_.summary.dict().Find("counts");
-  ASSERT_TRUE(counts != nullptr && counts->is_dict());
-  EXPECT_GT(counts->dict().size(), 200u);
-  for (const auto& [name, count] : counts->dict().items())
+  const Value& counts = programs_.summary.dict().Find("counts");
+  ASSERT_TRUE(counts.is_dict());
+  EXPECT_GT(counts.dict().size(), 200u);
+  for (const auto& [name, count] : counts.dict().items())
     EXPECT_GE(count.integer(), occurrences_min) << name.view();
 }
 

@@ -50,7 +50,7 @@ class Comparison {
       return;
     }
     ++outcome_.schema_count;
-    const Value& schema = *parsed->dict().Find("schema");
+    const Value& schema = parsed->dict().Find("schema");
     const auto grammar = SchemaGrammar(schema);
     if (!grammar) {
       ++outcome_.refusals[KindOf(grammar.error().message)];
@@ -62,10 +62,10 @@ class Comparison {
       outcome_.broken.push_back(Shown(schema) + "\n" + checker.error().message);
       return;
     }
-    for (const Value& text : parsed->dict().Find("rejected")->items())
+    for (const Value& text : parsed->dict().Find("rejected").items())
       if (checker->Accepts("root", text.view()))
         outcome_.loose.push_back(Shown(schema) + "\n" + std::string(text.view()));
-    for (const Value& text : parsed->dict().Find("accepted")->items()) {
+    for (const Value& text : parsed->dict().Find("accepted").items()) {
       ++outcome_.accepted_count;
       if (!checker->Accepts("root", text.view()))
         outcome_.strict.push_back(Shown(schema) + "\n" + std::string(text.view()));

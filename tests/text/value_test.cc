@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace kvd {
 namespace {
@@ -107,10 +111,33 @@ TEST(DictTest, KeepsTheOrderOfInsertionAndReplacesInPlace) {
   EXPECT_EQ(dict.items()[5].second.integer(), -5);
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(dict.items()[static_cast<std::size_t>(i)].first.view(), std::to_string(i));
-    ASSERT_NE(dict.Find(std::to_string(i)), nullptr) << i;
-    ASSERT_NE(dict.Find(Value::String(std::to_string(i))), nullptr) << i;
+    EXPECT_EQ(dict.Find(std::to_string(i)).is_int(), true) << i;
+    EXPECT_TRUE(dict.Contains(Value::String(std::to_string(i)))) << i;
   }
-  EXPECT_EQ(dict.Find("100"), nullptr);
+  EXPECT_FALSE(dict.Contains("100"));
+}
+
+// What Find returns cannot be dereferenced, so no reader has to remember the check.
+using Found = decltype(std::declval<const Dict&>().Find("key"));
+template <class T>
+constexpr bool kHasStar = requires(T value) { *value; };
+template <class T>
+constexpr bool kHasArrow = requires(T value) { value.operator->(); } || std::is_pointer_v<T>;
+static_assert(!kHasStar<Found> && !kHasArrow<Found>);
+
+TEST(DictTest, AnAbsentMemberIsAMissingValueThatCanBeRead) {
+  const Dict dict;
+  const Value& absent = dict.Find("a");
+  EXPECT_TRUE(absent.is_missing());
+  EXPECT_EQ(absent.dict().Find("b").dict().Find("c").view(), "");
+  EXPECT_TRUE(dict.Find(Value::List({})).is_missing());
+}
+
+TEST(DictTest, AMemberWithoutAValueIsContained) {
+  Dict dict;
+  dict.Set("a", Value());
+  EXPECT_TRUE(dict.Contains("a"));
+  EXPECT_TRUE(dict.Find("a").is_missing());
 }
 
 TEST(DictTest, KeysOfEqualNumbersAreOneKey) {
@@ -127,7 +154,71 @@ TEST(DictTest, AListIsNoKey) {
   Dict dict;
   EXPECT_FALSE(dict.Set(Value::List({}), Value::None()));
   EXPECT_TRUE(dict.empty());
-  EXPECT_EQ(dict.Find(Value::List({})), nullptr);
+  EXPECT_FALSE(dict.Contains(Value::List({})));
+}
+
+class OwnObject final : public Object {
+ public:
+  std::string_view type_name() const override { return "own"; }
+};
+
+// One value of each kind.
+std::vector<Value> AllKinds(Object& object) {
+  Dict dict;
+  dict.Set("a", Value::Int(1));
+  return {Value(),
+          Value::Undefined({.text = "x", .object = {}}),
+          Value::None(),
+          Value::Bool(true),
+          Value::Int(7),
+          Value::Float(2.5),
+          Value::String("text"),
+          Value::List({Value::Int(1)}),
+          Value::Tuple({Value::Int(1)}),
+          Value::Of(std::move(dict)),
+          Value::Of(object)};
+}
+
+TEST(ValueTest, ReadingAnotherKindIsAnErrorThatNamesBoth) {
+  OwnObject object;
+  for (const Value& value : AllKinds(object)) {
+    const auto check = [&](const auto& read, bool is_own, std::string_view needed) {
+      EXPECT_EQ(read.has_value(), is_own) << value.kind_name();
+      if (read) return;
+      EXPECT_EQ(read.error().code, Code::kInvalidArgument);
+      EXPECT_EQ(read.error().message, Concat(needed, " is needed, not ", value.kind_name()));
+    };
+    check(value.AsBool(), value.is_bool(), "true or false");
+    check(value.AsInt(), value.is_int(), "a whole number");
+    check(value.AsNumber(), value.is_int() || value.is_float(), "a number");
+    check(value.AsString(), value.is_string(), "a text");
+    check(value.AsList(), value.is_list(), "a list");
+    check(value.AsDict(), value.is_dict(), "an object");
+  }
+}
+
+TEST(ValueTest, AWholeFloatIsAWholeNumberUpToTheLastExactOne) {
+  EXPECT_EQ(Value::Float(3).AsInt().value_or(0), 3);
+  EXPECT_EQ(Value::Float(-0x1p53).AsInt().value_or(0), -(std::int64_t{1} << 53));
+  EXPECT_FALSE(Value::Float(0x1p53 + 2).AsInt());
+  EXPECT_FALSE(Value::Float(std::numeric_limits<double>::infinity()).AsInt());
+  EXPECT_FALSE(Value::Float(std::numeric_limits<double>::quiet_NaN()).AsInt());
+}
+
+TEST(ValueTest, AccessorsOfAnotherKindReturnTheEmptyValue) {
+  OwnObject object;
+  for (const Value& value : AllKinds(object)) {
+    SCOPED_TRACE(value.kind_name());
+    EXPECT_TRUE(value.is_bool() || !value.truth());
+    EXPECT_TRUE(value.is_integral() || value.integer() == 0);
+    EXPECT_TRUE(value.is_float() || value.real() == 0);
+    EXPECT_TRUE(value.is_number() || value.number() == 0);
+    EXPECT_TRUE(value.is_string() || (value.view().empty() && value.text().code_points == 0));
+    EXPECT_TRUE(value.is_sequence() || value.items().empty());
+    EXPECT_TRUE(value.is_dict() || value.dict().empty());
+    EXPECT_TRUE(value.is_object() || value.object().type_name() == "no object");
+    EXPECT_TRUE((value.is_undefined() && !value.is_missing()) || value.reason() == nullptr);
+  }
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST(WriteJsonTest, RefusesWhatJsonLacks) {
 TEST(WriteJsonTest, BoundsTheResult) {
   const auto text = WriteJson(Value::String(std::string(100, 'x')), {.bytes_max = 50});
   ASSERT_FALSE(text.has_value());
-  EXPECT_EQ(text.error().code, Code::kNoSpace);
+  EXPECT_EQ(text.error().code, Code::kTooLarge);
   EXPECT_EQ(text.error().message, "JSON of more than 50 bytes");
 }
 

@@ -54,7 +54,7 @@ Value TokenVariables(const ChatTexts& texts) {
 Value WithMarker(const Value& messages) {
   std::vector<Value> marked = messages.items();
   Dict last = marked.back().dict();
-  last.Set("content", Value::String(Concat(last.Find("content")->view(), kEndMarker)));
+  last.Set("content", Value::String(Concat(last.Find("content").view(), kEndMarker)));
   marked.back() = Value::Of(std::move(last));
   return Value::List(std::move(marked));
 }

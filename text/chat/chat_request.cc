@@ -17,70 +17,70 @@ std::unexpected<Error> Bad(std::string_view field, std::string_view problem) {
 std::string At(std::string_view list, std::size_t index) { return Concat(list, "[", index, "]"); }
 
 // A field of a JSON object that may be missing or null. Both mean "not given".
-const Value* Given(const Dict& object, std::string_view key) {
-  const Value* value = object.Find(key);
-  return value == nullptr || value->is_none() ? nullptr : value;
+const Value& Given(const Dict& object, std::string_view key) {
+  const Value& value = object.Find(key);
+  return value.is_none() ? Value::Missing() : value;
 }
 
 Status CheckText(const Dict& object, std::string_view key, const std::string& path) {
-  const Value* value = Given(object, key);
-  if (value == nullptr || value->is_string()) return {};
+  const Value& value = Given(object, key);
+  if (value.is_missing() || value.is_string()) return {};
   return Bad(Concat(path, ".", key), "must be a string or null");
 }
 
 Status CheckRequiredText(const Dict& object, std::string_view key, const std::string& path) {
-  const Value* value = Given(object, key);
-  if (value == nullptr) return Bad(Concat(path, ".", key), "missing");
-  if (!value->is_string()) return Bad(Concat(path, ".", key), "must be a string");
-  if (value->view().empty()) return Bad(Concat(path, ".", key), "empty");
+  const Value& value = Given(object, key);
+  if (value.is_missing()) return Bad(Concat(path, ".", key), "missing");
+  if (!value.is_string()) return Bad(Concat(path, ".", key), "must be a string");
+  if (value.view().empty()) return Bad(Concat(path, ".", key), "empty");
   return {};
 }
 
 Status CheckContentPart(const Value& part, const std::string& path) {
   if (!part.is_dict()) return Bad(path, "must be an object");
   KVD_CHECK_OK(CheckRequiredText(part.dict(), "type", path));
-  const std::string_view type = part.dict().Find("type")->view();
+  const std::string_view type = part.dict().Find("type").view();
   if (type != "text") {
     return Fail(Code::kUnsupported, path, ".type: '", type.substr(0, 40),
                 "' is not supported; models read text only");
   }
-  const Value* text = part.dict().Find("text");
-  if (text != nullptr && text->is_string()) return {};
-  return Bad(path + ".text", text == nullptr ? "missing" : "must be a string");
+  const Value& text = part.dict().Find("text");
+  if (text.is_string()) return {};
+  return Bad(path + ".text", text.is_missing() ? "missing" : "must be a string");
 }
 
 Status CheckContent(const Dict& message, const std::string& path) {
-  const Value* content = Given(message, "content");
-  if (content == nullptr || content->is_string()) return {};
+  const Value& content = Given(message, "content");
+  if (content.is_missing() || content.is_string()) return {};
   const std::string field = path + ".content";
-  if (!content->is_list()) return Bad(field, "must be a string, a list of parts, or null");
-  for (std::size_t i = 0; i < content->items().size(); ++i) {
-    KVD_CHECK_OK(CheckContentPart(content->items()[i], At(field, i)));
+  if (!content.is_list()) return Bad(field, "must be a string, a list of parts, or null");
+  for (std::size_t i = 0; i < content.items().size(); ++i) {
+    KVD_CHECK_OK(CheckContentPart(content.items()[i], At(field, i)));
   }
   return {};
 }
 
 Status CheckFunction(const Dict& function, const std::string& path) {
   KVD_CHECK_OK(CheckRequiredText(function, "name", path));
-  const Value* arguments = Given(function, "arguments");
-  if (arguments == nullptr || arguments->is_string() || arguments->is_dict()) return {};
+  const Value& arguments = Given(function, "arguments");
+  if (arguments.is_missing() || arguments.is_string() || arguments.is_dict()) return {};
   return Bad(path + ".arguments", "must be an object, or a string with the text of one");
 }
 
 Status CheckToolCalls(const Dict& message, const std::string& path) {
-  const Value* calls = Given(message, "tool_calls");
-  if (calls == nullptr) return {};
+  const Value& calls = Given(message, "tool_calls");
+  if (calls.is_missing()) return {};
   const std::string list = path + ".tool_calls";
-  if (!calls->is_list()) return Bad(list, "must be a list");
-  for (std::size_t i = 0; i < calls->items().size(); ++i) {
-    const Value& call = calls->items()[i];
+  if (!calls.is_list()) return Bad(list, "must be a list");
+  for (std::size_t i = 0; i < calls.items().size(); ++i) {
+    const Value& call = calls.items()[i];
     const std::string field = At(list, i);
     if (!call.is_dict()) return Bad(field, "must be an object");
     KVD_CHECK_OK(CheckText(call.dict(), "id", field));
-    const Value* function = Given(call.dict(), "function");
-    if (function == nullptr) return Bad(field + ".function", "missing");
-    if (!function->is_dict()) return Bad(field + ".function", "must be an object");
-    KVD_CHECK_OK(CheckFunction(function->dict(), field + ".function"));
+    const Value& function = Given(call.dict(), "function");
+    if (function.is_missing()) return Bad(field + ".function", "missing");
+    if (!function.is_dict()) return Bad(field + ".function", "must be an object");
+    KVD_CHECK_OK(CheckFunction(function.dict(), field + ".function"));
   }
   return {};
 }
@@ -102,7 +102,7 @@ Status CheckMessages(const Value& messages) {
   const std::vector<Value>& items = messages.items();
   if (items.empty()) return Bad("messages", "a chat has at least one message");
   if (items.size() > ChatRequest::kMessagesMax) {
-    return Fail(Code::kNoSpace, "messages: ", items.size(), " messages, the limit is ",
+    return Fail(Code::kTooLarge, "messages: ", items.size(), " messages, the limit is ",
                 ChatRequest::kMessagesMax);
   }
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -113,16 +113,16 @@ Status CheckMessages(const Value& messages) {
 
 Result<Value> CheckedTool(const Value& tool, const std::string& path) {
   if (!tool.is_dict()) return Bad(path, "must be an object");
-  const Value* function = Given(tool.dict(), "function");
-  if (function == nullptr) {
+  const Value& function = Given(tool.dict(), "function");
+  if (function.is_missing()) {
     KVD_CHECK_OK(CheckRequiredText(tool.dict(), "name", path));
     Dict wrapped;
     wrapped.Set("type", Value::String("function"));
     wrapped.Set("function", tool);
     return Value::Of(std::move(wrapped));
   }
-  if (!function->is_dict()) return Bad(path + ".function", "must be an object");
-  KVD_CHECK_OK(CheckRequiredText(function->dict(), "name", path + ".function"));
+  if (!function.is_dict()) return Bad(path + ".function", "must be an object");
+  KVD_CHECK_OK(CheckRequiredText(function.dict(), "name", path + ".function"));
   return tool;
 }
 
@@ -153,11 +153,11 @@ Status CheckContinuation(const ChatRequest& request) {
   const std::size_t last = request.messages.items().size() - 1;
   const Dict& message = request.messages.items()[last].dict();
   const std::string path = At("messages", last);
-  if (message.Find("role")->view() != "assistant") {
+  if (message.Find("role").view() != "assistant") {
     return Bad(path + ".role", "continue_final_message continues a message of the assistant");
   }
-  const Value* content = Given(message, "content");
-  if (content != nullptr && content->is_string()) return {};
+  const Value& content = Given(message, "content");
+  if (content.is_string()) return {};
   return Bad(path + ".content", "continue_final_message continues a string");
 }
 

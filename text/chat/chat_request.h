@@ -42,7 +42,7 @@ struct ChatRequest {
 
 // Reads a request: an object with the fields above, or only its array of messages. Errors:
 // kInvalidArgument, which names the field ("messages[2].role: missing") or the place in the text;
-// kUnsupported: a content part that is not text; kNoSpace: a limit is exceeded.
+// kUnsupported: a content part that is not text; kTooLarge: a limit is exceeded.
 Result<ChatRequest> ParseChatRequest(std::string_view json);
 
 // Checks a list of messages, and that tools and documents are lists of objects. Tools without

@@ -111,19 +111,18 @@ bool NamesField(std::string_view text, std::string_view name) {
 
 Result<Value> AdaptedFunction(const Value& function, const TemplateTraits& traits,
                               const std::string& path) {
-  const Value* arguments = function.dict().Find("arguments");
-  if (arguments == nullptr) return function;
-  Value adapted = *arguments;
-  if (arguments->is_string() && !traits.reads_text_arguments && traits.reads_object_arguments) {
-    auto parsed = ParseJson(arguments->view());
+  const Value& arguments = function.dict().Find("arguments");
+  if (arguments.is_missing()) return function;
+  Value adapted = arguments;
+  if (arguments.is_string() && !traits.reads_text_arguments && traits.reads_object_arguments) {
+    auto parsed = ParseJson(arguments.view());
     if (!parsed || !parsed->is_dict()) {
       return Fail(Code::kInvalidArgument, path, ".function.arguments: not the text of an object: ",
                   parsed ? std::string("another value of JSON") : parsed.error().message);
     }
     adapted = std::move(*parsed);
-  } else if (arguments->is_dict() && !traits.reads_object_arguments &&
-             traits.reads_text_arguments) {
-    KVD_TRY(std::string text, WriteJson(*arguments));
+  } else if (arguments.is_dict() && !traits.reads_object_arguments && traits.reads_text_arguments) {
+    KVD_TRY(std::string text, WriteJson(arguments));
     adapted = Value::String(std::move(text));
   }
   Dict changed = function.dict();
@@ -137,7 +136,7 @@ Result<Value> AdaptedCalls(const Value& calls, const TemplateTraits& traits,
   for (std::size_t i = 0; i < calls.items().size(); ++i) {
     Dict call = calls.items()[i].dict();
     KVD_TRY(Value function,
-            AdaptedFunction(*call.Find("function"), traits, Concat(path, ".tool_calls[", i, "]")));
+            AdaptedFunction(call.Find("function"), traits, Concat(path, ".tool_calls[", i, "]")));
     call.Set("function", std::move(function));
     adapted.push_back(Value::Of(std::move(call)));
   }
@@ -152,7 +151,7 @@ Value AdaptedContent(const Value& content, const TemplateTraits& traits) {
   std::string joined;
   for (const Value& part : content.items()) {
     if (!joined.empty()) joined += '\n';
-    joined += part.dict().Find("text")->view();
+    joined += part.dict().Find("text").view();
   }
   return Value::String(std::move(joined));
 }
@@ -162,12 +161,12 @@ constexpr std::string_view kReasoningFields[] = {"reasoning_content", "reasoning
 // Gives the reasoning the name that the template reads.
 void AdaptReasoning(Dict& message, const TemplateTraits& traits) {
   if (traits.reasoning_field.empty()) return;
-  const Value* present = message.Find(traits.reasoning_field);
-  if (present != nullptr && !present->is_none()) return;
+  const Value& present = message.Find(traits.reasoning_field);
+  if (!present.is_missing() && !present.is_none()) return;
   for (const std::string_view field : kReasoningFields) {
-    const Value* other = message.Find(field);
-    if (other == nullptr || !other->is_string()) continue;
-    const Value text = *other;
+    const Value& other = message.Find(field);
+    if (!other.is_string()) continue;
+    const Value text = other;
     message.Set(traits.reasoning_field, text);
     return;
   }
@@ -208,11 +207,11 @@ Result<Value> AdaptMessages(const Value& messages, const TemplateTraits& traits)
   std::vector<Value> adapted;
   for (std::size_t i = 0; i < messages.items().size(); ++i) {
     Dict message = messages.items()[i].dict();
-    if (const Value* content = message.Find("content"); content != nullptr) {
-      message.Set("content", AdaptedContent(Value(*content), traits));
+    if (const Value& content = message.Find("content"); !content.is_missing()) {
+      message.Set("content", AdaptedContent(Value(content), traits));
     }
-    if (const Value* calls = message.Find("tool_calls"); calls != nullptr && calls->is_list()) {
-      KVD_TRY(Value changed, AdaptedCalls(Value(*calls), traits, Concat("messages[", i, "]")));
+    if (const Value& calls = message.Find("tool_calls"); calls.is_list()) {
+      KVD_TRY(Value changed, AdaptedCalls(Value(calls), traits, Concat("messages[", i, "]")));
       message.Set("tool_calls", std::move(changed));
     }
     AdaptReasoning(message, traits);

@@ -45,8 +45,7 @@ Result<Value> FindItem(Interpreter& interpreter, const Value& object, const Valu
     case Value::Kind::kList:
     case Value::Kind::kTuple: return ItemOfSequence(interpreter, object, index);
     case Value::Kind::kDict: {
-      const Value* found = object.dict().Find(index);
-      return found == nullptr ? Value() : *found;
+      return object.dict().Find(index);
     }
     case Value::Kind::kObject: return ScriptOf(object).ItemAt(interpreter, index);
     default: return Value();
@@ -82,8 +81,8 @@ Result<Value> Interpreter::FindAttribute(const Value& object, std::string_view n
 
 Result<Value> Interpreter::GetAttribute(const Value& object, const Value& name) {
   if (object.is_dict() && FindMethod(object, name.view()) == nullptr) {
-    const Value* found = object.dict().Find(name);
-    return found == nullptr ? NoAttribute(object, name.view()) : *found;
+    const Value& found = object.dict().Find(name);
+    return found.is_missing() ? NoAttribute(object, name.view()) : found;
   }
   KVD_TRY(Value attribute, FindAttribute(object, name.view()));
   if (!attribute.is_missing()) return attribute;

@@ -7,7 +7,7 @@ constexpr std::uint64_t kValueBytes = 64;  // of a value and its part of a conta
 
 Status CheckNesting(const Value& value) {
   if (value.nesting() <= Budget::kNestingMax) return {};
-  return Fail(Code::kNoSpace, "a value is nested deeper than ", Budget::kNestingMax, " levels");
+  return Fail(Code::kTooLarge, "a value is nested deeper than ", Budget::kNestingMax, " levels");
 }
 
 }  // namespace
@@ -18,21 +18,21 @@ Status Budget::CheckRoom(std::uint64_t count, std::uint64_t bytes) const {
 }
 
 Status Budget::TooManySteps() const {
-  return Fail(Code::kNoSpace, "the template takes more than ", options_.steps_max, " steps");
+  return Fail(Code::kTooLarge, "the template takes more than ", options_.steps_max, " steps");
 }
 
 Status Budget::TooManyBytes() const {
-  return Fail(Code::kNoSpace, "the template makes values of more than ", options_.value_bytes_max,
+  return Fail(Code::kTooLarge, "the template makes values of more than ", options_.value_bytes_max,
               " bytes");
 }
 
 Status Budget::TooMuchOutput() const {
-  return Fail(Code::kNoSpace, "the template writes more than ", options_.output_bytes_max,
+  return Fail(Code::kTooLarge, "the template writes more than ", options_.output_bytes_max,
               " bytes");
 }
 
 Status Budget::TooDeep() const {
-  return Fail(Code::kNoSpace, "the template is evaluated deeper than ", options_.depth_max,
+  return Fail(Code::kTooLarge, "the template is evaluated deeper than ", options_.depth_max,
               " levels");
 }
 

@@ -21,7 +21,7 @@ class Budget {
 
   const RenderOptions& options() const { return options_; }
 
-  // Each returns kNoSpace beyond its limit.
+  // Each returns kTooLarge beyond its limit.
   Status Step(std::uint64_t count = 1) {
     steps_ += count;
     return steps_ <= options_.steps_max ? Status() : TooManySteps();

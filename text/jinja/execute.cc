@@ -41,13 +41,13 @@ Value& Interpreter::SlotAt(const Slot& slot) {
 
 Result<Value> Interpreter::Resolve(const Value& name) {
   if (!block_variables_.empty()) {
-    if (const Value* found = block_variables_.back()->Find(name)) return *found;
+    if (const Value& found = block_variables_.back()->Find(name); !found.is_missing()) return found;
   }
   if (!exported_.empty()) {
-    if (const Value* found = exported_.Find(name)) return *found;
+    if (const Value& found = exported_.Find(name); !found.is_missing()) return found;
   }
-  if (const Value* found = variables_.Find(name)) return *found;
-  if (const Value* found = globals_.Find(name)) return *found;
+  if (const Value& found = variables_.Find(name); !found.is_missing()) return found;
+  if (const Value& found = globals_.Find(name); !found.is_missing()) return found;
   const BuiltinRow* const row = FindGlobal(name.view());
   if (row == nullptr) return Value();
   KVD_TRY(Value function, Make<GlobalFunction>(*row));

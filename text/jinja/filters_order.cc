@@ -86,7 +86,7 @@ class UniqueIterator : public Iterator {
       if (!key.Hash()) {
         return Fail(Code::kInvalidArgument, "unhashable type: '", TypeName(key), "'");
       }
-      if (seen_.Find(key) != nullptr) continue;
+      if (seen_.Contains(key)) continue;
       KVD_CHECK_OK(interpreter_.budget().Charge(2 * sizeof(Value)));
       seen_.Set(std::move(key), Value::None());
       return item;

@@ -79,9 +79,9 @@ class PercentFormatter {
     if (end == rest_.size()) return Fail(Code::kInvalidArgument, "incomplete format key");
     if (!values_.is_dict()) return Fail(Code::kInvalidArgument, "format requires a mapping");
     const std::string_view key = rest_.substr(1, end - 1);
-    const Value* found = values_.dict().Find(key);
-    if (found == nullptr) return Fail(Code::kInvalidArgument, "KeyError: ", QuoteString(key));
-    mapped_ = *found;
+    const Value& found = values_.dict().Find(key);
+    if (found.is_missing()) return Fail(Code::kInvalidArgument, "KeyError: ", QuoteString(key));
+    mapped_ = found;
     is_mapped_ = true;
     rest_.remove_prefix(end + 1);
     return {};

@@ -40,7 +40,7 @@ class Interpreter {
 
   Budget& budget() { return budget_; }
 
-  // Makes an object that lives until the end of the render. Errors: kNoSpace.
+  // Makes an object that lives until the end of the render. Errors: kTooLarge.
   template <class Made, class... Parts>
   Result<Value> Make(Parts&&... parts) {
     KVD_CHECK_OK(budget_.Charge(sizeof(Made) + kObjectBytes));

@@ -19,7 +19,7 @@ Result<Value> DictGet(Invocation& call) {
   if (!call[0].Hash()) {
     return Fail(Code::kInvalidArgument, "unhashable type: '", TypeName(call[0]), "'");
   }
-  if (const Value* found = call.subject.dict().Find(call[0])) return *found;
+  if (call.subject.dict().Contains(call[0])) return call.subject.dict().Find(call[0]);
   return call.Has(1) ? call[1] : Value::None();
 }
 

@@ -19,8 +19,7 @@ class NamespaceObject : public ScriptObject {
 
   std::string_view type_name() const override { return "Namespace"; }
   Result<Value> AttributeNamed(Interpreter&, std::string_view name) override {
-    const Value* found = attributes_.Find(name);
-    return found == nullptr ? Value() : *found;
+    return attributes_.Find(name);
   }
   Status Represent(Interpreter& interpreter, std::string* text) override;
 

@@ -290,7 +290,7 @@ Result<bool> Contains(Interpreter& interpreter, const Value& container, const Va
     if (!item.Hash()) {
       return Fail(Code::kInvalidArgument, "unhashable type: '", TypeName(item), "'");
     }
-    return container.dict().Find(item) != nullptr;
+    return container.dict().Contains(item);
   }
   if (!IsIterable(container)) {
     return Fail(Code::kInvalidArgument, "argument of type '", TypeName(container),

@@ -231,7 +231,7 @@ Status Parser::Nest(Expression* expression, std::initializer_list<const Expressi
     expression->nesting = std::max(expression->nesting, part->nesting + 1);
   }
   if (expression->nesting <= kNestingMax) return {};
-  return FailAt(expression->place, Code::kNoSpace, "nested deeper than ", kNestingMax, " levels");
+  return FailAt(expression->place, Code::kTooLarge, "nested deeper than ", kNestingMax, " levels");
 }
 
 Status Parser::Nest(Expression* expression, const std::vector<ExpressionPtr>& parts) const {
@@ -248,7 +248,7 @@ Status Parser::Nest(Expression* expression, const CallArguments& arguments) cons
 Status Parser::CheckLevel() const {
   // An expression in brackets takes up to three levels of recursion.
   if (level_ <= 3 * kNestingMax) return {};
-  return FailAt(current().place, Code::kNoSpace, "nested deeper than ", kNestingMax, " levels");
+  return FailAt(current().place, Code::kTooLarge, "nested deeper than ", kNestingMax, " levels");
 }
 
 }  // namespace kvd::jinja

@@ -70,7 +70,7 @@ Result<Body> Parser::ParseTemplate() {
 Result<Body> Parser::ParseBody(EndTags end_tags) {
   const Level level(&level_);
   if (level_ > kNestingMax) {
-    return FailAt(current().place, Code::kNoSpace, "nested deeper than ", kNestingMax, " levels");
+    return FailAt(current().place, Code::kTooLarge, "nested deeper than ", kNestingMax, " levels");
   }
   Body body;
   while (!Sees(TokenKind::kEnd)) {

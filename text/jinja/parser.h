@@ -23,7 +23,7 @@ class Parser {
   explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   // Errors: kInvalidArgument with the place; kUnsupported: a statement that needs other templates,
-  // or autoescape; kNoSpace: nested deeper than kNestingMax.
+  // or autoescape; kTooLarge: nested deeper than kNestingMax.
   Result<Body> ParseTemplate();
 
  private:
@@ -96,7 +96,7 @@ class Parser {
   Result<Target> ParseNameTarget();
   Result<Target> ParseAssignmentTarget();
 
-  // Sets the nesting of `expression` from that of its parts. Errors: kNoSpace.
+  // Sets the nesting of `expression` from that of its parts. Errors: kTooLarge.
   Status Nest(Expression* expression, std::initializer_list<const Expression*> parts) const;
   Status Nest(Expression* expression, const std::vector<ExpressionPtr>& parts) const;
   Status Nest(Expression* expression, const CallArguments& arguments) const;

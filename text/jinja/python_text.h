@@ -15,7 +15,7 @@ std::string_view TypeName(const Value& value);
 // The value's type as messages about undefined values name it: "dict object", "None".
 std::string DescribeType(const Value& value);
 
-// Each appends to `text` and counts its work. Errors: kNoSpace.
+// Each appends to `text` and counts its work. Errors: kTooLarge.
 Status AppendStr(Interpreter& interpreter, const Value& value, std::string* text);
 Status AppendRepr(Interpreter& interpreter, const Value& value, std::string* text);
 Status AppendRepr(Interpreter& interpreter, const Dict& dict, std::string* text);

@@ -60,13 +60,13 @@ Result<Value> StringSplitLines(Invocation& call);
 // their line ends.
 std::vector<std::string_view> SplitLines(std::string_view text, bool keeps_ends);
 // The subject with all, or the first `count_max`, occurrences replaced; negative: all. Errors:
-// kNoSpace.
+// kTooLarge.
 Result<std::string> ReplaceAll(Interpreter& interpreter, std::string_view text,
                                std::string_view old_part, std::string_view new_part,
                                std::int64_t count_max);
 // The text without characters of `chars` at the chosen ends; without `chars`, without white space.
 std::string_view StripText(std::string_view text, const std::string* chars, bool left, bool right);
-// The text, extended to `width` characters by `fill`. Errors: kNoSpace.
+// The text, extended to `width` characters by `fill`. Errors: kTooLarge.
 enum class Align : std::uint8_t { kLeft, kCenter, kRight };
 Result<std::string> PadText(Interpreter& interpreter, const Text& text, std::int64_t width,
                             std::string_view fill, Align align);

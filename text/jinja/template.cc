@@ -17,7 +17,7 @@ Template::~Template() = default;
 
 Result<Template> Template::Parse(std::string_view source) {
   if (source.size() > kSourceBytesMax) {
-    return Fail(Code::kNoSpace, "template: ", source.size(), " bytes, at most ", kSourceBytesMax);
+    return Fail(Code::kTooLarge, "template: ", source.size(), " bytes, at most ", kSourceBytesMax);
   }
   if (!IsValidUtf8(source)) return Fail(Code::kInvalidArgument, "template: not UTF-8");
   KVD_TRY(std::vector<Token> tokens, Tokenize(source));
@@ -32,7 +32,7 @@ Result<std::string> Template::Render(const Value& variables, const RenderOptions
     return Fail(Code::kInvalidArgument, "the variables of a template must be an object");
   }
   if (variables.nesting() > Budget::kNestingMax) {
-    return Fail(Code::kNoSpace, "the variables are nested deeper than ", Budget::kNestingMax,
+    return Fail(Code::kTooLarge, "the variables are nested deeper than ", Budget::kNestingMax,
                 " levels");
   }
   return Interpreter(*tree_, variables, options).Run();

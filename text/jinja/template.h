@@ -27,7 +27,7 @@ class Template {
   static constexpr std::size_t kSourceBytesMax = 1u << 20;
 
   // Errors begin with the place, "template line 3, column 5: ". kInvalidArgument: the source is no
-  // template, or no UTF-8; kUnsupported: it needs something that this interpreter lacks; kNoSpace:
+  // template, or no UTF-8; kUnsupported: it needs something that this interpreter lacks; kTooLarge:
   // it is too long or nested too deep.
   static Result<Template> Parse(std::string_view source);
 
@@ -37,7 +37,7 @@ class Template {
 
   // Returns the text that the template makes of `variables`, a dict. Errors begin with the place,
   // except for that of raise_exception(), which is the template's own text. kInvalidArgument: what
-  // Jinja2 refuses; kUnsupported: a part of Python that this interpreter lacks; kNoSpace: a limit
+  // Jinja2 refuses; kUnsupported: a part of Python that this interpreter lacks; kTooLarge: a limit
   // of `options`, or variables nested too deep.
   Result<std::string> Render(const Value& variables, const RenderOptions& options = {}) const;
 

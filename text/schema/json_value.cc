@@ -82,8 +82,8 @@ bool SameJson(const Value& a, const Value& b) {
   if (a.is_dict()) {
     if (a.dict().size() != b.dict().size()) return false;
     for (const auto& [key, member] : a.dict().items()) {
-      const Value* const other = b.dict().Find(key);
-      if (other == nullptr || !SameJson(member, *other)) return false;
+      const Value& other = b.dict().Find(key);
+      if (other.is_missing() || !SameJson(member, other)) return false;
     }
     return true;
   }

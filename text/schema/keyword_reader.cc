@@ -30,63 +30,62 @@ std::unexpected<Error> KeywordReader::Unsupported(std::string_view keyword,
 }
 
 bool KeywordReader::HasAny(std::initializer_list<std::string_view> keywords) const {
-  return std::ranges::any_of(keywords,
-                             [&](std::string_view name) { return Find(name) != nullptr; });
+  return std::ranges::any_of(keywords, [&](std::string_view name) { return Contains(name); });
 }
 
 Status KeywordReader::RefuseUnsupported() const {
   for (const std::string_view name : {"dependentRequired", "dependentSchemas", "dependencies"}) {
-    if (Find(name) != nullptr && !IsEmptyDict(*Find(name)))
+    if (Contains(name) && !IsEmptyDict(Find(name)))
       return Unsupported(name, "a dependency between properties is not supported");
   }
-  if (Find("if") != nullptr && HasAny({"then", "else"}))
+  if (Contains("if") && HasAny({"then", "else"}))
     return Unsupported("if", "conditions are not supported");
-  if (Find("contains") != nullptr) {
+  if (Contains("contains")) {
     KVD_TRY(const auto min, Count("minContains"));
-    if (min != 0 || Find("maxContains") != nullptr)
+    if (min != 0 || Contains("maxContains"))
       return Unsupported("contains", "a condition on some items is not supported");
   }
   for (const std::string_view name : {"$dynamicRef", "$recursiveRef"})
-    if (Find(name) != nullptr) return Unsupported(name, "dynamic references are not supported");
+    if (Contains(name)) return Unsupported(name, "dynamic references are not supported");
   const bool has_combined = HasAny({"$ref", "allOf", "anyOf", "oneOf", "if"});
   for (const std::string_view name : {"unevaluatedProperties", "unevaluatedItems"}) {
-    const Value* const rest = Find(name);
-    if (rest == nullptr || IsTrue(*rest) || IsEmptyDict(*rest) || !has_combined) continue;
+    const Value& rest = Find(name);
+    if (rest.is_missing() || IsTrue(rest) || IsEmptyDict(rest) || !has_combined) continue;
     return Unsupported(name, "is not supported together with $ref, allOf, anyOf, oneOf or if");
   }
   return {};
 }
 
-Result<const Value*> KeywordReader::ListOf(std::string_view keyword) const {
-  const Value* const list = Find(keyword);
-  if (list != nullptr && (!list->is_list() || list->items().empty()))
+Status KeywordReader::CheckList(std::string_view keyword) const {
+  const Value& list = Find(keyword);
+  if (!list.is_missing() && (!list.is_list() || list.items().empty()))
     return Invalid(keyword, "a list of schemas is needed");
-  return list;
+  return {};
 }
 
 Result<std::optional<std::uint64_t>> KeywordReader::Count(std::string_view keyword) const {
-  const Value* const count = Find(keyword);
-  if (count == nullptr) return std::optional<std::uint64_t>();
-  const bool is_count = IsNumber(*count) && count->number() >= 0 && count->number() < 0x1p53 &&
-                        count->number() == std::trunc(count->number());
+  const Value& count = Find(keyword);
+  if (count.is_missing()) return std::optional<std::uint64_t>();
+  const bool is_count = IsNumber(count) && count.number() >= 0 && count.number() < 0x1p53 &&
+                        count.number() == std::trunc(count.number());
   if (!is_count) return Invalid(keyword, "a whole number from 0 on is needed");
-  return std::optional<std::uint64_t>(static_cast<std::uint64_t>(count->number()));
+  return std::optional<std::uint64_t>(static_cast<std::uint64_t>(count.number()));
 }
 
-Result<const Value*> KeywordReader::Number(std::string_view keyword) const {
-  const Value* const number = Find(keyword);
-  if (number != nullptr && !IsNumber(*number)) return Invalid(keyword, "a number is needed");
-  return number;
+Status KeywordReader::CheckNumber(std::string_view keyword) const {
+  const Value& number = Find(keyword);
+  if (!number.is_missing() && !IsNumber(number)) return Invalid(keyword, "a number is needed");
+  return {};
 }
 
 Status KeywordReader::ReadTypes() {
-  const Value* const type = Find("type");
-  has_types_ = type != nullptr;
+  const Value& type = Find("type");
+  has_types_ = !type.is_missing();
   if (!has_types_) {
     std::ranges::fill(allows_, true);
     return {};
   }
-  const std::vector<Value> names = type->is_list() ? type->items() : std::vector<Value>{*type};
+  const std::vector<Value> names = type.is_list() ? type.items() : std::vector<Value>{type};
   bool has_integer = false;
   for (const Value& name : names) {
     constexpr std::string_view kNames[] = {"null",   "boolean", "number",
@@ -107,13 +106,13 @@ Status KeywordReader::ReadTypes() {
 }
 
 bool KeywordReader::Mentions(ValueKind kind) const {
-  const Value* const format = Find("format");
+  const Value& format = Find("format");
   switch (kind) {
     case ValueKind::kNumber:
       return HasAny({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"});
     case ValueKind::kString:
       return HasAny({"minLength", "maxLength", "pattern"}) ||
-             (format != nullptr && format->is_string() && FindFormat(format->view()) != nullptr);
+             (format.is_string() && FindFormat(format.view()) != nullptr);
     case ValueKind::kArray:
       return HasAny({"items", "prefixItems", "minItems", "maxItems", "uniqueItems"});
     case ValueKind::kObject:
@@ -157,24 +156,24 @@ Result<Alternative> KeywordReader::ReadKind(ValueKind kind) {
 
 Status KeywordReader::ReadNumber(NumberSet& number) const {
   NumberSet limits;
-  const auto add = [&](const Value* bound, bool is_min, bool is_exclusive) {
-    if (bound == nullptr) return;
+  const auto add = [&](const Value& bound, bool is_min, bool is_exclusive) {
+    if (bound.is_missing()) return;
     NumberSet one;
-    (is_min ? one.min : one.max) = NumberBound{*bound, is_exclusive};
+    (is_min ? one.min : one.max) = NumberBound{bound, is_exclusive};
     limits = Intersection(limits, one);
   };
-  KVD_TRY(const Value* minimum, Number("minimum"));
-  KVD_TRY(const Value* maximum, Number("maximum"));
-  KVD_TRY(const Value* above, Number("exclusiveMinimum"));
-  KVD_TRY(const Value* below, Number("exclusiveMaximum"));
-  KVD_TRY(const Value* multiple, Number("multipleOf"));
-  add(minimum, true, false);
-  add(maximum, false, false);
-  add(above, true, true);
-  add(below, false, true);
-  if (multiple != nullptr) {
-    if (multiple->number() <= 0) return Invalid("multipleOf", "a number above 0 is needed");
-    limits.multiples.push_back(*multiple);
+  for (const std::string_view keyword :
+       {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}) {
+    KVD_CHECK_OK(CheckNumber(keyword));
+  }
+  const Value& multiple = Find("multipleOf");
+  add(Find("minimum"), true, false);
+  add(Find("maximum"), false, false);
+  add(Find("exclusiveMinimum"), true, true);
+  add(Find("exclusiveMaximum"), false, true);
+  if (!multiple.is_missing()) {
+    if (multiple.number() <= 0) return Invalid("multipleOf", "a number above 0 is needed");
+    limits.multiples.push_back(multiple);
   }
   number = Intersection(number, limits);
   return {};
@@ -184,15 +183,14 @@ Status KeywordReader::ReadString(StringSet& string) const {
   KVD_TRY(const auto length_min, Count("minLength"));
   KVD_TRY(string.length_max, Count("maxLength"));
   string.length_min = length_min.value_or(0);
-  if (const Value* const pattern = Find("pattern"); pattern != nullptr) {
-    if (!pattern->is_string()) return Invalid("pattern", "a text is needed");
+  if (const Value& pattern = Find("pattern"); !pattern.is_missing()) {
+    if (!pattern.is_string()) return Invalid("pattern", "a text is needed");
     const std::string pointer = PointerTo(shapes_.document_.pointer(node_), "pattern");
-    KVD_TRY(SharedRegex regex, shapes_.Pattern(pointer, pattern->view()));
+    KVD_TRY(SharedRegex regex, shapes_.Pattern(pointer, pattern.view()));
     string.patterns.push_back(std::move(regex));
   }
-  const Value* const format = Find("format");
-  const RegexNode* const texts =
-      format != nullptr && format->is_string() ? FindFormat(format->view()) : nullptr;
+  const Value& format = Find("format");
+  const RegexNode* const texts = format.is_string() ? FindFormat(format.view()) : nullptr;
   if (texts != nullptr) string.formats.push_back(texts);
   return {};
 }
@@ -203,32 +201,29 @@ Status KeywordReader::ReadArray(ArraySet& array) const {
   KVD_TRY(array.count_max, Count("maxItems"));
   array.count_min = count_min.value_or(0);
   // Draft 7: "items" is a list, and "additionalItems" concerns the other items.
-  const Value* items = Find("items");
-  const bool is_list = items != nullptr && items->is_list();
+  const bool is_list = Find("items").is_list();
   const std::string_view prefix_keyword = is_list ? "items" : "prefixItems";
   const std::string_view items_keyword = is_list ? "additionalItems" : "items";
-  if (is_list) items = Find("additionalItems");
-  const Value* const prefix = Find(prefix_keyword);
-  if (prefix != nullptr) {
-    if (!prefix->is_list()) return Invalid(prefix_keyword, "a list of schemas is needed");
-    for (std::size_t i = 0; i < prefix->items().size(); ++i) {
-      const NodeId list = document.Part(node_, *prefix, prefix_keyword);
-      array.prefix.push_back({document.Part(list, prefix->items()[i], std::to_string(i))});
+  const Value& prefix = Find(prefix_keyword);
+  if (!prefix.is_missing()) {
+    if (!prefix.is_list()) return Invalid(prefix_keyword, "a list of schemas is needed");
+    for (std::size_t i = 0; i < prefix.items().size(); ++i) {
+      const NodeId list = document.Part(node_, prefix, prefix_keyword);
+      array.prefix.push_back({document.Part(list, prefix.items()[i], std::to_string(i))});
     }
   }
-  std::string_view rest_keyword = items_keyword;
-  if (items == nullptr) {
-    items = Find("unevaluatedItems");
-    rest_keyword = "unevaluatedItems";
-  }
-  if (items != nullptr) {
+  const std::string_view rest_keyword =
+      Contains(items_keyword) ? items_keyword : "unevaluatedItems";
+  const Value& items = Find(rest_keyword);
+  if (!items.is_missing()) {
     array.has_items = true;
-    if (!IsTrue(*items) && !IsEmptyDict(*items))
-      array.items = {document.Part(node_, *items, rest_keyword)};
+    if (!IsTrue(items) && !IsEmptyDict(items))
+      array.items = {document.Part(node_, items, rest_keyword)};
   }
-  const Value* const unique = Find("uniqueItems");
-  if (unique != nullptr && !unique->is_bool()) return Invalid("uniqueItems", "a boolean is needed");
-  array.is_unique = unique != nullptr && unique->truth();
+  const Value& unique = Find("uniqueItems");
+  if (!unique.is_missing() && !unique.is_bool())
+    return Invalid("uniqueItems", "a boolean is needed");
+  array.is_unique = unique.truth();
   return {};
 }
 
@@ -236,33 +231,33 @@ Status KeywordReader::ReadObject(ObjectSet& object) const {
   KVD_TRY(const auto count_min, Count("minProperties"));
   KVD_TRY(object.count_max, Count("maxProperties"));
   object.count_min = count_min.value_or(0);
-  if (const Value* const required = Find("required"); required != nullptr) {
-    if (!required->is_list()) return Invalid("required", "a list of names is needed");
+  if (const Value& required = Find("required"); !required.is_missing()) {
+    if (!required.is_list()) return Invalid("required", "a list of names is needed");
     std::unordered_set<std::string_view> known;
-    for (const Value& name : required->items()) {
+    for (const Value& name : required.items()) {
       if (!name.is_string()) return Invalid("required", "a list of names is needed");
       if (known.insert(name.view()).second) object.required.emplace_back(name.view());
     }
   }
-  if (const Value* const names = Find("propertyNames"); names != nullptr)
-    object.names = {shapes_.document_.Part(node_, *names, "propertyNames")};
+  if (const Value& names = Find("propertyNames"); !names.is_missing())
+    object.names = {shapes_.document_.Part(node_, names, "propertyNames")};
   auto part = std::make_shared<ObjectPart>();
   for (const std::string_view keyword : {"properties", "patternProperties"}) {
-    const Value* const schemas = Find(keyword);
-    if (schemas == nullptr) continue;
-    if (!schemas->is_dict()) return Invalid(keyword, "an object is needed");
-    KVD_CHECK_OK(keyword == "properties" ? ReadProperties(schemas->dict(), *part)
-                                         : ReadPatterns(schemas->dict(), *part));
+    const Value& schemas = Find(keyword);
+    if (schemas.is_missing()) continue;
+    if (!schemas.is_dict()) return Invalid(keyword, "an object is needed");
+    KVD_CHECK_OK(keyword == "properties" ? ReadProperties(schemas.dict(), *part)
+                                         : ReadPatterns(schemas.dict(), *part));
   }
   KVD_TRY(part->additional, Additional());
   const bool is_empty = part->properties.empty() && part->patterns.empty() && !part->additional &&
-                        Find("properties") == nullptr;
+                        !Contains("properties");
   if (!is_empty) object.parts.push_back(std::move(part));
   return {};
 }
 
 Status KeywordReader::ReadProperties(const Dict& properties, ObjectPart& part) const {
-  const NodeId all = shapes_.document_.Part(node_, *Find("properties"), "properties");
+  const NodeId all = shapes_.document_.Part(node_, Find("properties"), "properties");
   for (const auto& [name, schema] : properties.items()) {
     const NodeId node = shapes_.document_.Part(all, schema, name.view());
     part.properties.emplace_back(std::string(name.view()), node);
@@ -272,7 +267,7 @@ Status KeywordReader::ReadProperties(const Dict& properties, ObjectPart& part) c
 }
 
 Status KeywordReader::ReadPatterns(const Dict& patterns, ObjectPart& part) const {
-  const NodeId all = shapes_.document_.Part(node_, *Find("patternProperties"), "patternProperties");
+  const NodeId all = shapes_.document_.Part(node_, Find("patternProperties"), "patternProperties");
   for (const auto& [text, schema] : patterns.items()) {
     const NodeId node = shapes_.document_.Part(all, schema, text.view());
     KVD_TRY(SharedRegex regex, shapes_.Pattern(shapes_.document_.pointer(node), text.view()));
@@ -284,11 +279,11 @@ Status KeywordReader::ReadPatterns(const Dict& patterns, ObjectPart& part) const
 Result<std::optional<NodeId>> KeywordReader::Additional() const {
   // Without combined schemas, unevaluatedProperties means the same.
   for (const std::string_view keyword : {"additionalProperties", "unevaluatedProperties"}) {
-    const Value* const schema = Find(keyword);
-    if (schema == nullptr) continue;
-    if (!schema->is_bool() && !schema->is_dict())
+    const Value& schema = Find(keyword);
+    if (schema.is_missing()) continue;
+    if (!schema.is_bool() && !schema.is_dict())
       return Invalid(keyword, "a schema is an object or a boolean");
-    return std::optional<NodeId>(shapes_.document_.Part(node_, *schema, keyword));
+    return std::optional<NodeId>(shapes_.document_.Part(node_, schema, keyword));
   }
   return std::optional<NodeId>();
 }

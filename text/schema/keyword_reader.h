@@ -24,19 +24,21 @@ class KeywordReader {
   // The alternatives by type, with the constraints of each kind.
   Result<Shape> ReadKinds();
 
-  // A list of schemas: allOf, anyOf, oneOf. null: the keyword is absent.
-  Result<const Value*> ListOf(std::string_view keyword) const;
+  // Checks a list of schemas: allOf, anyOf, oneOf. The keyword may be absent.
+  Status CheckList(std::string_view keyword) const;
 
   std::unexpected<Error> Invalid(std::string_view keyword, std::string_view what) const;
   std::unexpected<Error> Unsupported(std::string_view keyword, std::string_view what) const;
 
  private:
-  const Value* Find(std::string_view keyword) const { return keywords_.Find(keyword); }
+  const Value& Find(std::string_view keyword) const { return keywords_.Find(keyword); }
+  bool Contains(std::string_view keyword) const { return keywords_.Contains(keyword); }
   bool HasAny(std::initializer_list<std::string_view> keywords) const;
   bool Mentions(ValueKind kind) const;
   // A whole number from 0 on. none: the keyword is absent.
   Result<std::optional<std::uint64_t>> Count(std::string_view keyword) const;
-  Result<const Value*> Number(std::string_view keyword) const;
+  // Checks a number. The keyword may be absent.
+  Status CheckNumber(std::string_view keyword) const;
 
   Status ReadTypes();
   Result<Alternative> ReadKind(ValueKind kind);

@@ -37,12 +37,13 @@ std::string Unescaped(std::string_view step) {
   return key;
 }
 
-const Value* Member(const Value& value, const std::string& key) {
+// Missing: there is no such member.
+const Value& Member(const Value& value, const std::string& key) {
   if (value.is_dict()) return value.dict().Find(key);
-  if (!value.is_list() || key.empty() || key.size() > 9) return nullptr;
-  if (key.find_first_not_of("0123456789") != std::string::npos) return nullptr;
+  if (!value.is_list() || key.empty() || key.size() > 9) return Value::Missing();
+  if (key.find_first_not_of("0123456789") != std::string::npos) return Value::Missing();
   const std::size_t index = std::stoul(key);
-  return index < value.items().size() ? &value.items()[index] : nullptr;
+  return index < value.items().size() ? value.items()[index] : Value::Missing();
 }
 
 }  // namespace
@@ -57,7 +58,7 @@ NodeId SchemaDocument::Add(const Value& schema, std::string pointer, bool has_ot
 
 NodeId SchemaDocument::Part(NodeId parent, const Value& schema, std::string_view key) {
   if (const auto place = ids_.find(&schema); place != ids_.end()) return place->second;
-  const bool has_id = schema.is_dict() && schema.dict().Find("$id") != nullptr;
+  const bool has_id = schema.dict().Contains("$id");
   const Node& node = nodes_[Index(parent)];
   return Add(schema, PointerTo(node.pointer, key), node.has_other_base || has_id);
 }
@@ -67,8 +68,8 @@ Result<NodeId> SchemaDocument::Resolve(NodeId node, std::string_view reference) 
     return Fail(Code::kUnsupported, "a reference inside a part with an \"$id\" of its own");
   const std::size_t hash = reference.find('#');
   const std::string_view base = reference.substr(0, hash);
-  const Value* const id = root_.is_dict() ? root_.dict().Find("$id") : nullptr;
-  const bool is_own = base.empty() || (id != nullptr && id->is_string() && id->view() == base);
+  const Value& id = root_.dict().Find("$id");
+  const bool is_own = base.empty() || (id.is_string() && id.view() == base);
   if (!is_own) return Fail(Code::kUnsupported, "\"", reference, "\" refers to another document");
   const std::string_view encoded = hash == std::string_view::npos ? "" : reference.substr(hash + 1);
   if (encoded.empty()) return kRoot;
@@ -79,10 +80,10 @@ Result<NodeId> SchemaDocument::Resolve(NodeId node, std::string_view reference) 
   bool has_other_base = false;
   for (std::size_t i = 0; i < pointer.size();) {
     const std::size_t end = std::min(pointer.find('/', i + 1), pointer.size());
-    target = Member(*target, Unescaped(std::string_view(pointer).substr(i + 1, end - i - 1)));
-    if (target == nullptr)
+    target = &Member(*target, Unescaped(std::string_view(pointer).substr(i + 1, end - i - 1)));
+    if (target->is_missing())
       return Fail(Code::kInvalidArgument, "\"", reference, "\" refers to no part of the schema");
-    if (target->is_dict() && target->dict().Find("$id") != nullptr) has_other_base = true;
+    if (target->dict().Contains("$id")) has_other_base = true;
     i = end;
   }
   return Add(*target, "#" + pointer, has_other_base);

@@ -72,14 +72,14 @@ Result<Shape> ShapeReader::ReadNode(NodeId node) {
   KVD_CHECK_OK(reader.RefuseUnsupported());
   KVD_TRY(Shape shape, reader.ReadKinds());
   for (const std::string_view keyword : {"enum", "const"}) {
-    const Value* const values = keywords.Find(keyword);
-    if (values == nullptr) continue;
-    if (keyword == "enum" && !values->is_list()) return reader.Invalid(keyword, "a list is needed");
+    const Value& values = keywords.Find(keyword);
+    if (values.is_missing()) continue;
+    if (keyword == "enum" && !values.is_list()) return reader.Invalid(keyword, "a list is needed");
     Alternative constants;
     constants.kind = ValueKind::kConstants;
     constants.pointer = document_.pointer(node);
     constants.is_typed = true;
-    constants.constants = keyword == "enum" ? values->items() : std::vector<Value>{*values};
+    constants.constants = keyword == "enum" ? values.items() : std::vector<Value>{values};
     KVD_TRY(shape, Intersect({std::move(constants)}, shape, node));
   }
   KVD_CHECK_OK(ReadCombined(node, keywords, shape));
@@ -88,37 +88,40 @@ Result<Shape> ShapeReader::ReadNode(NodeId node) {
 
 Status ShapeReader::ReadCombined(NodeId node, const Dict& keywords, Shape& shape) {
   const KeywordReader reader(*this, node, keywords);
-  if (const Value* const reference = keywords.Find("$ref"); reference != nullptr) {
-    if (!reference->is_string()) return reader.Invalid("$ref", "a text is needed");
-    const Result<NodeId> target = document_.Resolve(node, reference->view());
+  if (const Value& reference = keywords.Find("$ref"); !reference.is_missing()) {
+    if (!reference.is_string()) return reader.Invalid("$ref", "a text is needed");
+    const Result<NodeId> target = document_.Resolve(node, reference.view());
     if (!target)
       return Fail(target.error().code, PointerTo(document_.pointer(node), "$ref"), ": ",
                   target.error().message);
     KVD_TRY(const ShapePointer one, OfNode(*target));
     KVD_TRY(shape, Intersect(shape, *one, node));
   }
-  KVD_TRY(const Value* const all, reader.ListOf("allOf"));
-  for (std::size_t i = 0; all != nullptr && i < all->items().size(); ++i) {
-    const NodeId list = document_.Part(node, *all, "allOf");
+  for (const std::string_view keyword : {"allOf", "anyOf", "oneOf"}) {
+    KVD_CHECK_OK(reader.CheckList(keyword));
+  }
+  const Value& all = keywords.Find("allOf");
+  for (std::size_t i = 0; i < all.items().size(); ++i) {
+    const NodeId list = document_.Part(node, all, "allOf");
     KVD_TRY(const ShapePointer one,
-            OfNode(document_.Part(list, all->items()[i], std::to_string(i))));
+            OfNode(document_.Part(list, all.items()[i], std::to_string(i))));
     KVD_TRY(shape, Intersect(shape, *one, node));
   }
-  KVD_TRY(const Value* const any, reader.ListOf("anyOf"));
-  if (any != nullptr) {
-    const NodeId list = document_.Part(node, *any, "anyOf");
+  const Value& any = keywords.Find("anyOf");
+  if (!any.is_missing()) {
+    const NodeId list = document_.Part(node, any, "anyOf");
     Shape branches;
-    for (std::size_t i = 0; i < any->items().size(); ++i) {
+    for (std::size_t i = 0; i < any.items().size(); ++i) {
       KVD_TRY(const ShapePointer one,
-              OfNode(document_.Part(list, any->items()[i], std::to_string(i))));
+              OfNode(document_.Part(list, any.items()[i], std::to_string(i))));
       branches.insert(branches.end(), one->begin(), one->end());
     }
     KVD_TRY(shape, Intersect(shape, branches, node));
   }
-  KVD_TRY(const Value* const one_of, reader.ListOf("oneOf"));
-  if (one_of != nullptr) KVD_CHECK_OK(ReadOneOf(node, *one_of, shape));
-  if (const Value* const excluded = keywords.Find("not"); excluded != nullptr) {
-    const Exclusion exclusion{document_.Part(node, *excluded, "not"),
+  const Value& one_of = keywords.Find("oneOf");
+  if (!one_of.is_missing()) KVD_CHECK_OK(ReadOneOf(node, one_of, shape));
+  if (const Value& excluded = keywords.Find("not"); !excluded.is_missing()) {
+    const Exclusion exclusion{document_.Part(node, excluded, "not"),
                               PointerTo(document_.pointer(node), "not")};
     KVD_TRY(const ShapePointer other, OfNode(exclusion.node));
     if (IsAny(*other)) shape.clear();

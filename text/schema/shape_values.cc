@@ -94,7 +94,7 @@ Result<bool> ShapeReader::AcceptsObject(const ObjectSet& set, const Dict& value,
   if (value.size() < set.count_min || (set.count_max && value.size() > *set.count_max))
     return false;
   for (const std::string& name : set.required)
-    if (value.Find(name) == nullptr) return false;
+    if (!value.Contains(name)) return false;
   for (const auto& [name, member] : value.items()) {
     KVD_TRY(const bool is_name, Accepts(set.names, name, with_formats));
     if (!is_name) return false;

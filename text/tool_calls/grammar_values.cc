@@ -24,14 +24,14 @@ struct Parameter {
 // The properties of a schema of parameters, in their order.
 std::vector<Parameter> ParametersOf(const Value& schema) {
   std::vector<Parameter> parameters;
-  const Value* properties = schema.dict().Find("properties");
-  if (properties == nullptr || !properties->is_dict()) return parameters;
-  const Value* required = schema.dict().Find("required");
-  for (const auto& [key, value] : properties->dict().items()) {
+  const Value& properties = schema.dict().Find("properties");
+  if (!properties.is_dict()) return parameters;
+  const Value& required = schema.dict().Find("required");
+  for (const auto& [key, value] : properties.dict().items()) {
     if (!key.is_string()) continue;
     const bool is_required =
-        required != nullptr && required->is_list() &&
-        std::ranges::any_of(required->items(), [&](const Value& name) { return Equal(name, key); });
+        required.is_list() &&
+        std::ranges::any_of(required.items(), [&](const Value& name) { return Equal(name, key); });
     parameters.push_back({std::string(key.view()), value, is_required});
   }
   return parameters;
@@ -41,11 +41,11 @@ std::vector<Parameter> ParametersOf(const Value& schema) {
 std::vector<std::string> StringsOf(const Value& schema) {
   std::vector<std::string> strings;
   if (!schema.is_dict()) return strings;
-  const Value* one = schema.dict().Find("const");
-  if (one != nullptr && one->is_string()) strings.emplace_back(one->view());
-  const Value* values = schema.dict().Find("enum");
-  if (values == nullptr || !values->is_list()) return strings;
-  for (const Value& value : values->items()) {
+  const Value& one = schema.dict().Find("const");
+  if (one.is_string()) strings.emplace_back(one.view());
+  const Value& values = schema.dict().Find("enum");
+  if (!values.is_list()) return strings;
+  for (const Value& value : values.items()) {
     if (!value.is_string()) return {};
     strings.emplace_back(value.view());
   }
@@ -57,8 +57,8 @@ Value WithDefinitions(const Value& schema, const Value& root) {
   if (!schema.is_dict()) return schema;
   Dict whole = schema.dict();
   for (const std::string_view key : {"$defs", "definitions"}) {
-    const Value* definitions = root.dict().Find(key);
-    if (definitions != nullptr && whole.Find(key) == nullptr) whole.Set(key, *definitions);
+    const Value& definitions = root.dict().Find(key);
+    if (!definitions.is_missing() && !whole.Contains(key)) whole.Set(key, definitions);
   }
   return Value::Of(std::move(whole));
 }
@@ -110,7 +110,7 @@ Result<std::string> GrammarWriter::TaggedArguments(const ToolRules& tool, std::s
                                     Marker(form.key_close), " ", gap, value, " \"\\n\"")));
     body += " " + rule + (parameter.is_required ? "" : "?");
   }
-  if (tool.parameters.dict().Find("properties") == nullptr) {
+  if (!tool.parameters.dict().Contains("properties")) {
     KVD_TRY(const std::string rest, Until(form.value_close));
     const std::string rule = Concat("arguments-", index);
     KVD_CHECK_OK(rules_.AddRule(rule, Marker(form.key_open) + " [a-zA-Z0-9_-]{1,64} " +
@@ -172,8 +172,8 @@ Result<std::string> GrammarWriter::LooseValue(const Value& schema, const Value& 
   }
   const TypeSet types = TypesOfSchema(schema, root);
   if (types == kTypeAny) return std::string("loose-value");
-  const Value* type = schema.is_dict() ? schema.dict().Find("type") : nullptr;
-  const bool is_integer = type != nullptr && type->is_string() && type->view() == "integer";
+  const Value& type = schema.dict().Find("type");
+  const bool is_integer = type.is_string() && type.view() == "integer";
   const std::pair<TypeSet, std::string_view> rows[] = {
       {kTypeString, "loose-string"}, {kTypeNumber, is_integer ? "loose-integer" : "loose-number"},
       {kTypeBool, "loose-bool"},     {kTypeNull, "loose-null"},
@@ -219,7 +219,7 @@ Result<std::string> GrammarWriter::LooseArguments(const ToolRules& tool, std::si
     arguments = rule + "-first";
     rest = rule;
   }
-  if (tool.parameters.dict().Find("properties") == nullptr) {
+  if (!tool.parameters.dict().Contains("properties")) {
     const std::string pair = is_python ? "[a-zA-Z0-9_]{1,64} \"=\" loose-value" : "loose-pair";
     const std::string comma = is_python ? "\", \" " : "\",\" ";
     arguments = "(" + pair + " (" + comma + pair + ")*)?";

@@ -13,38 +13,38 @@ Result<std::vector<ToolRules>> ReadTools(const Value& tools) {
   std::vector<ToolRules> read;
   if (!tools.is_list()) return read;
   if (tools.items().size() > ToolGrammarOptions::kToolsMax) {
-    return Fail(Code::kNoSpace, "tools: ", tools.items().size(), " tools, at most ",
+    return Fail(Code::kTooLarge, "tools: ", tools.items().size(), " tools, at most ",
                 ToolGrammarOptions::kToolsMax);
   }
   std::set<std::string> names;
   for (std::size_t i = 0; i < tools.items().size(); ++i) {
     const std::string path = Concat("tools[", i, "].function");
     const Value& tool = tools.items()[i];
-    const Value* function = tool.is_dict() ? tool.dict().Find("function") : nullptr;
-    if (function == nullptr || !function->is_dict()) {
+    const Value& function = tool.dict().Find("function");
+    if (!function.is_dict()) {
       return Fail(Code::kInvalidArgument, path, ": not an object");
     }
-    const Value* name = function->dict().Find("name");
-    if (name == nullptr || !name->is_string() || !IsFunctionName(name->view())) {
+    const Value& name = function.dict().Find("name");
+    if (!name.is_string() || !IsFunctionName(name.view())) {
       return Fail(Code::kInvalidArgument, path,
                   ".name: not 1 to 256 letters, digits, '_', '-', '.', ':' or '/'");
     }
-    if (!names.emplace(name->view()).second) {
-      return Fail(Code::kInvalidArgument, path, ".name: '", name->view(), "' is there twice");
+    if (!names.emplace(name.view()).second) {
+      return Fail(Code::kInvalidArgument, path, ".name: '", name.view(), "' is there twice");
     }
-    const Value* parameters = function->dict().Find("parameters");
-    Value schema = parameters == nullptr || parameters->is_none() ? Value::Of(Dict()) : *parameters;
+    const Value& parameters = function.dict().Find("parameters");
+    Value schema = parameters.is_missing() || parameters.is_none() ? Value::Of(Dict()) : parameters;
     if (!schema.is_dict()) {
       return Fail(Code::kInvalidArgument, path, ".parameters: not an object");
     }
     // The arguments of a call are an object, also where the schema does not say so.
-    if (schema.dict().Find("type") == nullptr) {
+    if (!schema.dict().Contains("type")) {
       Dict typed;
       typed.Set("type", Value::String("object"));
       for (const auto& [key, value] : schema.dict().items()) typed.Set(key, value);
       schema = Value::Of(std::move(typed));
     }
-    read.push_back({std::string(name->view()), std::move(schema), path + ".parameters"});
+    read.push_back({std::string(name.view()), std::move(schema), path + ".parameters"});
   }
   return read;
 }
@@ -82,13 +82,12 @@ Result<ToolChoice> ParseToolChoice(const Value& choice) {
   if (!choice.is_dict()) {
     return Fail(Code::kInvalidArgument, "tool_choice: neither a text nor an object");
   }
-  const Value* function = choice.dict().Find("function");
-  const Value* name =
-      function != nullptr && function->is_dict() ? function->dict().Find("name") : nullptr;
-  if (name == nullptr || !name->is_string() || name->view().empty()) {
+  const Value& function = choice.dict().Find("function");
+  const Value& name = function.dict().Find("name");
+  if (!name.is_string() || name.view().empty()) {
     return Fail(Code::kInvalidArgument, "tool_choice.function.name: missing");
   }
-  return ToolChoice{Kind::kFunction, std::string(name->view())};
+  return ToolChoice{Kind::kFunction, std::string(name.view())};
 }
 
 Result<ToolGrammar> MakeToolGrammar(ToolFormat format, const Value& tools, const ToolChoice& choice,

@@ -71,7 +71,7 @@ std::vector<std::string> GrammarMarkers(ToolFormat format, const ReasoningTags& 
 
 // Errors: kInvalidArgument: a tool or the choice is not well formed (the message names the field:
 // "tools[1].function.name: missing"); the errors of SchemaGrammarBuilder, with the field in front
-// ("tools[1].function.parameters: #/properties/a: ..."); kNoSpace: too many tools. REQUIRES:
+// ("tools[1].function.parameters: #/properties/a: ..."); kTooLarge: too many tools. REQUIRES:
 // `tools` is a list, or none with kAuto and kNone.
 Result<ToolGrammar> MakeToolGrammar(ToolFormat format, const Value& tools, const ToolChoice& choice,
                                     const ToolGrammarOptions& options);

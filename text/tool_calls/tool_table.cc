@@ -31,18 +31,18 @@ TypeSet TypeOf(const Value& value) {
   return value.is_dict() ? kTypeObject : kTypeAny;
 }
 
-// Returns the part of `root` that a reference inside of it names, or null. Keys with "~" or "%" are
-// not looked up.
-const Value* Referred(std::string_view reference, const Value& root) {
-  if (!reference.starts_with("#")) return nullptr;
+// Returns the part of `root` that a reference inside of it names; missing: none. Keys with "~" or
+// "%" are not looked up.
+Value Referred(std::string_view reference, const Value& root) {
+  if (!reference.starts_with("#")) return {};
   reference.remove_prefix(1);
-  const Value* part = &root;
+  Value part = root;
   while (!reference.empty()) {
-    if (reference.front() != '/' || !part->is_dict()) return nullptr;
+    if (reference.front() != '/') return {};
     reference.remove_prefix(1);
     const std::string_view key = reference.substr(0, reference.find('/'));
-    part = part->dict().Find(key);
-    if (part == nullptr) return nullptr;
+    part = Value(part.dict().Find(key));
+    if (part.is_missing()) return part;
     reference.remove_prefix(key.size());
   }
   return part;
@@ -51,30 +51,30 @@ const Value* Referred(std::string_view reference, const Value& root) {
 TypeSet TypesOf(const Value& schema, const Value& root, int depth, int& schemas_left) {
   if (!schema.is_dict() || depth == 0 || schemas_left-- <= 0) return kTypeAny;
   const Dict& fields = schema.dict();
-  if (const Value* type = fields.Find("type"); type != nullptr) {
-    if (type->is_string()) return TypeNamed(type->view());
-    if (!type->is_list()) return kTypeAny;
+  if (const Value& type = fields.Find("type"); !type.is_missing()) {
+    if (type.is_string()) return TypeNamed(type.view());
+    if (!type.is_list()) return kTypeAny;
     TypeSet types{};
-    for (const Value& item : type->items()) {
+    for (const Value& item : type.items()) {
       types = Join(types, item.is_string() ? TypeNamed(item.view()) : kTypeAny);
     }
     return types;
   }
-  if (const Value* reference = fields.Find("$ref"); reference != nullptr) {
-    const Value* part = reference->is_string() ? Referred(reference->view(), root) : nullptr;
-    return part == nullptr ? kTypeAny : TypesOf(*part, root, depth - 1, schemas_left);
+  if (const Value& reference = fields.Find("$ref"); !reference.is_missing()) {
+    const Value part = Referred(reference.view(), root);
+    return part.is_missing() ? kTypeAny : TypesOf(part, root, depth - 1, schemas_left);
   }
-  if (const Value* value = fields.Find("const"); value != nullptr) return TypeOf(*value);
-  if (const Value* values = fields.Find("enum"); values != nullptr && values->is_list()) {
+  if (const Value& value = fields.Find("const"); !value.is_missing()) return TypeOf(value);
+  if (const Value& values = fields.Find("enum"); values.is_list()) {
     TypeSet types{};
-    for (const Value& item : values->items()) types = Join(types, TypeOf(item));
+    for (const Value& item : values.items()) types = Join(types, TypeOf(item));
     return types;
   }
   for (const std::string_view key : {"anyOf", "oneOf"}) {
-    const Value* schemas = fields.Find(key);
-    if (schemas == nullptr || !schemas->is_list()) continue;
+    const Value& schemas = fields.Find(key);
+    if (!schemas.is_list()) continue;
     TypeSet types{};
-    for (const Value& item : schemas->items()) {
+    for (const Value& item : schemas.items()) {
       types = Join(types, TypesOf(item, root, depth - 1, schemas_left));
       if (types == kTypeAny) break;
     }
@@ -100,12 +100,10 @@ const Dict* ToolTable::Find(std::string_view name) const {
   if (!tools_.is_list()) return nullptr;
   for (const Value& tool : tools_.items()) {
     if (!tool.is_dict()) continue;
-    const Value* function = tool.dict().Find("function");
-    if (function == nullptr || !function->is_dict()) function = &tool;
-    const Value* own_name = function->dict().Find("name");
-    if (own_name != nullptr && own_name->is_string() && own_name->view() == name) {
-      return &function->dict();
-    }
+    const Value& nested = tool.dict().Find("function");
+    const Dict& function = nested.is_dict() ? nested.dict() : tool.dict();
+    const Value& own_name = function.Find("name");
+    if (own_name.is_string() && own_name.view() == name) return &function;
   }
   return nullptr;
 }
@@ -113,12 +111,12 @@ const Dict* ToolTable::Find(std::string_view name) const {
 TypeSet ToolTable::TypesOf(std::string_view name, std::string_view parameter) const {
   const Dict* function = Find(name);
   if (function == nullptr) return kTypeAny;
-  const Value* parameters = function->Find("parameters");
-  if (parameters == nullptr || !parameters->is_dict()) return kTypeAny;
-  const Value* properties = parameters->dict().Find("properties");
-  if (properties == nullptr || !properties->is_dict()) return kTypeAny;
-  const Value* schema = properties->dict().Find(parameter);
-  return schema == nullptr ? kTypeAny : TypesOfSchema(*schema, *parameters);
+  const Value& parameters = function->Find("parameters");
+  if (!parameters.is_dict()) return kTypeAny;
+  const Value& properties = parameters.dict().Find("properties");
+  if (!properties.is_dict()) return kTypeAny;
+  const Value& schema = properties.dict().Find(parameter);
+  return schema.is_missing() ? kTypeAny : TypesOfSchema(schema, parameters);
 }
 
 std::string JsonOfText(std::string_view text, TypeSet types) {

@@ -34,18 +34,18 @@ std::string FirstDifference(std::string_view got, std::string_view expected) {
 
 // Returns what is wrong with the result of one case; empty if it is right.
 std::string Problem(const Result<std::string>& got, const Dict& fields, std::string_view source) {
-  if (const Value* text = fields.Find("text"); text != nullptr && text->is_string()) {
+  if (const Value& text = fields.Find("text"); text.is_string()) {
     if (!got) return got.error().message;
-    return *got == text->view() ? "" : FirstDifference(*got, text->view());
+    return *got == text.view() ? "" : FirstDifference(*got, text.view());
   }
-  const Value* error = fields.Find("error");
-  if (error == nullptr || !error->is_string()) return "the case has neither text nor error";
-  if (got) return Concat("no error, expected: ", error->view());
+  const Value& error = fields.Find("error");
+  if (!error.is_string()) return "the case has neither text nor error";
+  if (got) return Concat("no error, expected: ", error.view());
   // A message that is in the template is that of raise_exception().
-  const bool is_own = source.find(error->view()) != std::string_view::npos;
+  const bool is_own = source.find(error.view()) != std::string_view::npos;
   const bool is_located = got.error().message.starts_with("template line ");
-  if (got.error().message == error->view() || (is_located && !is_own)) return "";
-  return Concat("error '", got.error().message, "', expected '", error->view(), "'");
+  if (got.error().message == error.view() || (is_located && !is_own)) return "";
+  return Concat("error '", got.error().message, "', expected '", error.view(), "'");
 }
 
 }  // namespace
@@ -61,23 +61,23 @@ void RunTemplate(const std::string& folder, Tally* tally) {
     for (const Value& item : cases.items()) {
       if (!item.is_dict()) return Fail(Code::kCorrupt, "cases.json: a case is not an object");
       const Dict& fields = item.dict();
-      const Value* name = fields.Find("name");
-      const Value* variables = fields.Find("variables");
-      if (name == nullptr || !name->is_string() || variables == nullptr) {
+      const Value& name = fields.Find("name");
+      const Value& variables = fields.Find("variables");
+      if (!name.is_string() || variables.is_missing()) {
         return Fail(Code::kCorrupt, "cases.json: a case lacks its name or variables");
       }
       Result<std::string> got = std::string();
       if (parsed) {
         jinja::RenderOptions options;
         options.now = TimeOfCases();
-        got = parsed->Render(*variables, options);
+        got = parsed->Render(variables, options);
       } else {
         got = std::unexpected(parsed.error());
       }
       const std::string problem = Problem(got, fields, source);
       ++(problem.empty() ? passed : failed);
       if (!problem.empty()) {
-        std::printf("%s %s: %s\n", folder.c_str(), std::string(name->view()).c_str(),
+        std::printf("%s %s: %s\n", folder.c_str(), std::string(name.view()).c_str(),
                     problem.c_str());
       }
     }

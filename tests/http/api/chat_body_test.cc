@@ -104,8 +104,8 @@ TEST(ChatBodyTest, AnthropicsThinkingHasABudget) {
   };
   const auto budget_of = [&](const std::string& thinking) {
     const auto chat = chat_of(thinking);
-    const Value* const budget = chat ? chat->dict().Find("thinking_budget_tokens") : nullptr;
-    return budget == nullptr ? -1 : budget->integer();
+    if (!chat || !chat->dict().Contains("thinking_budget_tokens")) return std::int64_t{-1};
+    return chat->dict().Find("thinking_budget_tokens").integer();
   };
   EXPECT_EQ(budget_of(R"({"type":"enabled","budget_tokens":2048})"), 2048);
   EXPECT_EQ(budget_of(R"({"type":"enabled"})"), 10'000);

@@ -1,7 +1,18 @@
 // POST /v1/chat/completions with a real daemon over the bundled model.
 #include <gmock/gmock.h>
 
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "base/text.h"
+#include "http/api/json_text.h"
 #include "http/api/openai_chat.h"
+#include "http/api/responses_routes.h"
+#include "http/api/template_routes.h"
+#include "tests/e2e/support/temporary_folder.h"
 #include "tests/http/api/support/event_list.h"
 #include "tests/http/api/support/route_fixture.h"
 #include "text/json.h"
@@ -60,6 +71,141 @@ TEST_F(ChatRoutesTest, AReplyHasAMessageUsageAndTimings) {
       ValueOf(Post("/v1/chat/completions/input_tokens",
                    R"({"messages":[{"role":"user","content":"Where is the kite?"}]})"));
   EXPECT_EQ(At(counted, "input_tokens").integer(), prompt);
+}
+
+// Messages whose members are absent, null, empty or of a wrong type, as the only message and behind
+// others, with and without the fields that continue them, for several templates.
+TEST_F(ChatRoutesTest, AMessageWithoutContentIsAnsweredOrRefusedByName) {
+  AddTemplateRoutes(gateway_, router_);
+  Start();
+  const std::string call = R"("tool_calls":[{"function":{"name":"f","arguments":"{}"}}])";
+  const std::string messages[] = {
+      R"({"role":"assistant","content":null})",
+      R"({"role":"assistant"})",
+      R"({"role":"assistant","content":[]})",
+      R"({"role":"assistant","content":""})",
+      R"({"role":"assistant","content":7})",
+      R"({"role":"assistant","content":null,"reasoning_content":"x"})",
+      R"({"role":"assistant","content":null,)" + call + "}",
+      R"({"role":"assistant",)" + call + "}",
+      R"({"role":"user","content":null})",
+      R"({"role":"tool","content":null})",
+      R"({"role":"system"})",
+      R"({"content":"a"})",
+      R"({"role":"user","content":"a"},{"role":"assistant","content":null})",
+      R"({"role":"user","content":"a"},{"role":"assistant"})"};
+  for (const std::string_view chosen : {"", "llama2", "chatml", kHermes}) {
+    for (const std::string& message : messages) {
+      for (const char* const extra :
+           {"", R"(,"continue_final_message":true)", R"(,"add_generation_prompt":false)"}) {
+        SCOPED_TRACE(message + extra);
+        const std::string text = R"({"max_tokens":1,"messages":[)" + message + "]" + extra +
+                                 R"(,"chat_template":)" + JsonText(TextValue(chosen)) + "}";
+        for (const char* const path :
+             {"/v1/chat/completions", "/v1/chat/completions/input_tokens", "/apply-template"}) {
+          const Reply reply = Post(path, text);
+          EXPECT_TRUE(reply.status == 200 || reply.status == 400) << reply.status << reply.body;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(ChatRoutesTest, AnAssistantsMessageWithoutContentIsContinuedAsAnEmptyOne) {
+  AddTemplateRoutes(gateway_, router_);
+  settings_.chat_template = "chatml";
+  Start();
+  const auto prompt = [this](const std::string& message) {
+    return std::string(
+        At(ValueOf(Post("/apply-template", R"({"messages":[)" + message + "]}")), "prompt").view());
+  };
+  EXPECT_EQ(prompt(R"({"role":"assistant","content":null})"),
+            prompt(R"({"role":"assistant","content":""})"));
+  EXPECT_EQ(prompt(R"({"role":"assistant"})"), "<|im_start|>assistant\n");
+}
+
+// The bundled model, but no BOS is put in front of a text.
+std::string WriteModelWithoutBos(const std::filesystem::path& folder) {
+  std::ifstream in("models/notebook-1m-q8_0.gguf", std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  constexpr std::string_view kKey = "tokenizer.ggml.add_bos_token";
+  const std::size_t value = bytes.find(kKey) + kKey.size() + sizeof(std::uint32_t);  // its type
+  bytes.at(value) = 0;
+  const std::filesystem::path path = folder / "no-bos.gguf";
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path.string();
+}
+
+TEST_F(ChatRoutesTest, AForkWhoseTemplateWritesNothingIsRefused) {
+  const kvd::test::TemporaryFolder folder;
+  gateway_.Keep(std::move(*ResponseStore::Open((folder.path() / "responses").string())));
+  AddResponsesRoutes(gateway_, router_);
+  Start(WriteModelWithoutBos(folder.path()));
+  const std::string id(
+      At(ValueOf(Post("/v1/responses", R"({"input":"a","max_output_tokens":1})")), "id").view());
+  const auto session = *tenant().session();
+  ASSERT_TRUE(Run(session->Publish(tenant().slots().at(0).sequence, "tale", 0, {})));
+  for (const std::string& source : {id, std::string("tale")}) {
+    for (const char* const prompts : {R"(["a"])", R"(["a","b"])"}) {
+      const Reply reply =
+          Post("/v1/chat/completions", Concat(R"({"fork_from":")", source, R"(","prompts":)",
+                                              prompts, R"(,"chat_template":"{% set x = 1 %}"})"));
+      EXPECT_EQ(ErrorOf(reply), "400 prompts[0]: the chat template writes no text for it");
+    }
+  }
+}
+
+TEST_F(ChatRoutesTest, AResponseThatCannotBeStoredIsAnError) {
+  const kvd::test::TemporaryFolder folder;
+  const auto responses = folder.path() / "responses";
+  gateway_.Keep(std::move(*ResponseStore::Open(responses.string())));
+  AddResponsesRoutes(gateway_, router_);
+  Start();
+  const auto body = [](const std::string& members) {
+    return R"({"input":"a","max_output_tokens":1)" + members + "}";
+  };
+  const std::string long_text(17u << 20, 'x');
+  EXPECT_THAT(ErrorOf(Post("/v1/responses", body(R"(,"metadata":{"a":")" + long_text + "\"}"))),
+              StartsWith("400 store: response: "));
+  std::filesystem::remove_all(responses);
+  EXPECT_EQ(ErrorOf(Post("/v1/responses", body(""))),
+            "500 the server cannot read or write a file: No such file or directory");
+  EXPECT_EQ(Post("/v1/responses", body(R"(,"store":false)")).status, 200);
+}
+
+// The response repeats the member one level deeper than the body had it.
+TEST_F(ChatRoutesTest, AResponseWithTheDeepestMemberIsReadAgain) {
+  const kvd::test::TemporaryFolder folder;
+  gateway_.Keep(std::move(*ResponseStore::Open((folder.path() / "responses").string())));
+  AddResponsesRoutes(gateway_, router_);
+  Start();
+  constexpr int kDeepest = 127;
+  const std::string deep = std::string(kDeepest, '[') + std::string(kDeepest, ']');
+  const std::string body = R"({"input":"a","max_output_tokens":1,"metadata":)" + deep + "}";
+  const std::string id(At(ValueOf(Post("/v1/responses", body)), "id").view());
+  EXPECT_EQ(Get("/v1/responses/" + id).status, 200);
+  EXPECT_EQ(
+      Post("/v1/responses",
+           Concat(R"({"input":"b","max_output_tokens":1,"previous_response_id":")", id, "\"}"))
+          .status,
+      200);
+}
+
+TEST_F(ChatRoutesTest, LimitsOfWhatAClientSendsAreErrorsOfTheRequest) {
+  Start();
+  const auto error = [this](const std::string& members) { return ErrorOf(Ask(members)); };
+  EXPECT_THAT(error(R"("chat_template":"{% for i in range(100000) %}{% for j in range(100000) %}a)"
+                    R"({% endfor %}{% endfor %}")"),
+              StartsWith("400 "));
+  std::string tools = R"("tools":[)";
+  for (int i = 0; i < 2000; ++i) {
+    tools += R"({"type":"function","function":{"name":"f)" + std::to_string(i) + R"("}},)";
+  }
+  tools.back() = ']';
+  EXPECT_THAT(error(tools), StartsWith("400 tools: 2000 tools, at most "));
+  const std::string nested = std::string(300, '(') + "a0" + std::string(300, ')');
+  EXPECT_THAT(error(R"("max_tokens":1,"grammar":"root ::= )" + nested + R"(\na0 ::= [a-z]")"),
+              StartsWith("400 "));
 }
 
 TEST_F(ChatRoutesTest, AStreamNamesTheRoleOnceAndEndsWithDone) {
@@ -133,10 +279,10 @@ TEST_F(ChatRoutesTest, ARequiredCallIsMadeAndStreamed) {
   std::size_t names = 0;
   for (const Value& event : EventsOf(Ask(members + R"(,"stream":true)").body)) {
     const Value delta = At(ChoiceOf(event), "delta");
-    const Value* const calls = delta.dict().Find("tool_calls");
-    if (calls == nullptr) continue;
-    const Value& part = calls->items()[0];
-    if (At(part, "function").dict().Find("name") != nullptr) {
+    const Value& calls = delta.dict().Find("tool_calls");
+    if (calls.is_missing()) continue;
+    const Value& part = calls.items()[0];
+    if (At(part, "function").dict().Contains("name")) {
       ++names;
       EXPECT_EQ(At(part, "type").view(), "function");
     }
@@ -185,10 +331,10 @@ TEST_F(ChatRoutesTest, ABudgetEndsTheReasoningAfterItsTokens) {
   std::string streamed, content;
   for (const Value& event : EventsOf(Ask(budget + message + R"(,"stream":true)").body)) {
     const Value delta = At(ChoiceOf(event), "delta");
-    const Value* const part = delta.dict().Find("reasoning_content");
-    if (part != nullptr) streamed += part->view();
-    const Value* const text = delta.dict().Find("content");
-    if (text != nullptr && text->is_string()) content += text->view();
+    const Value& part = delta.dict().Find("reasoning_content");
+    if (!part.is_missing()) streamed += part.view();
+    const Value& text = delta.dict().Find("content");
+    if (text.is_string()) content += text.view();
   }
   EXPECT_EQ(streamed, first + " and so");
   EXPECT_EQ(content, At(ChoiceOf(reply), "message.content").view());
@@ -210,7 +356,7 @@ TEST_F(ChatRoutesTest, TheCommandLinesBudgetHoldsForEveryAnswerThatNamesNone) {
                 ::testing::EndsWith(" and so"));
   }
   const Value none = Chat(R"("max_tokens":8,"ignore_eos":true,"thinking_budget_tokens":0)");
-  EXPECT_EQ(At(ChoiceOf(none), "message").dict().Find("reasoning_content"), nullptr);
+  EXPECT_FALSE(At(ChoiceOf(none), "message").dict().Contains("reasoning_content"));
   EXPECT_NE(At(ChoiceOf(none), "message.content").view(), "");
   EXPECT_THAT(ErrorOf(Ask(R"("reasoning_budget_tokens":-2)")),
               StartsWith("400 reasoning_budget_tokens: "));

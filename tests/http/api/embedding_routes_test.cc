@@ -78,8 +78,8 @@ TEST_F(EmbeddingRoutesTest, UsageCountsTheTokensAndMetricsToo) {
   EXPECT_EQ(At(reply, "usage.prompt_tokens").integer(), 5);
   EXPECT_EQ(At(reply, "usage.total_tokens").integer(), 5);
   EXPECT_EQ(At(reply, "model").view(), "text-embedding-3-small");
-  EXPECT_EQ(gateway_.backends()[0]->metrics.prompt_tokens_computed, 5u);
-  EXPECT_EQ(gateway_.backends()[0]->metrics.pieces, 1u);
+  EXPECT_EQ(tenant().metrics().prompt_tokens_computed, 5u);
+  EXPECT_EQ(tenant().metrics().pieces, 1u);
 }
 
 TEST_F(EmbeddingRoutesTest, OwnFormNormsAndDimensions) {

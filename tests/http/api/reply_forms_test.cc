@@ -15,11 +15,12 @@ namespace kvd::http {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 double NumberOf(const Value& object, std::string_view name) {
-  const Value* const member = object.dict().Find(name);
-  EXPECT_NE(member, nullptr) << name;
-  return member == nullptr ? NAN : member->number();
+  const Value& member = object.dict().Find(name);
+  EXPECT_FALSE(member.is_missing()) << name;
+  return member.is_missing() ? NAN : member.number();
 }
 
 TEST(JsonTextTest, BytesThatAreNoTextAreReplaced) {
@@ -73,6 +74,7 @@ TEST(ErrorOfTest, EveryCodeHasAStatus) {
   EXPECT_EQ(StatusOf({Code::kNotFound, ""}), 404);
   EXPECT_EQ(StatusOf({Code::kUnsupported, ""}), 501);
   EXPECT_EQ(StatusOf({Code::kNoSpace, ""}), 503);
+  EXPECT_EQ(StatusOf({Code::kTooLarge, ""}), 400);
   EXPECT_EQ(StatusOf({Code::kSessionLost, ""}), 503);
   EXPECT_EQ(StatusOf({Code::kInternal, ""}), 500);
   EXPECT_EQ(ErrorBody({Code::kInvalidArgument, "seed: odd"}),
@@ -81,6 +83,20 @@ TEST(ErrorOfTest, EveryCodeHasAStatus) {
   EXPECT_THAT(too_long, HasSubstr("exceeds the available context size"));
   EXPECT_THAT(too_long, HasSubstr(R"("type":"exceed_context_size_error")"));
   EXPECT_THAT(too_long, HasSubstr(R"("n_prompt_tokens":9,"n_ctx":8)"));
+}
+
+TEST(ErrorOfTest, TextsForClientsNameNoPathAndNoProcess) {
+  const auto text = [](Code code, std::string message) { return PublicText({code, message}); };
+  EXPECT_EQ(text(Code::kIo, "/state/responses: No space left on device"),
+            "the server cannot read or write a file: No space left on device");
+  EXPECT_EQ(text(Code::kIo, "/state/responses"), "the server cannot read or write a file");
+  EXPECT_EQ(text(Code::kIo, "x: /a/b"), "the server cannot read or write a file");
+  EXPECT_EQ(text(Code::kDisconnected, "no daemon at /run/kvd/default, pid 7"),
+            "the daemon of this model does not answer");
+  for (const Code code : {Code::kTimeout, Code::kVersionMismatch, Code::kInternal}) {
+    EXPECT_THAT(text(code, "/run/kvd pid 7"), Not(HasSubstr("/run"))) << CodeName(code);
+  }
+  EXPECT_EQ(text(Code::kInvalidArgument, "seed: odd"), "seed: odd");
 }
 
 TEST(LineIndentTest, ALessIndentedLineEndsTheText) {

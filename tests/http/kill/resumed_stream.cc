@@ -154,8 +154,8 @@ std::size_t ResumedStream::CountIds() const {
   std::set<std::string> ids;
   ForEachData(bytes_, [&ids](std::string_view data) {
     const auto value = ParseJson(std::string(data));
-    const Value* const id = value && value->is_dict() ? value->dict().Find("id") : nullptr;
-    if (id != nullptr && id->is_string()) ids.emplace(id->view());
+    const Value id = value ? value->dict().Find("id") : Value();
+    if (id.is_string()) ids.emplace(id.view());
   });
   return ids.size();
 }

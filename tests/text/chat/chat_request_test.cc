@@ -36,11 +36,11 @@ TEST(ChatRequestTest, EveryFieldIsRead) {
       "add_generation_prompt": false,
       "continue_final_message": true})");
   EXPECT_EQ(request.messages.items().size(), 2u);
-  EXPECT_EQ(request.messages.items()[0].dict().Find("name")->view(), "ann");
+  EXPECT_EQ(request.messages.items()[0].dict().Find("name").view(), "ann");
   EXPECT_EQ(request.tools.items().size(), 1u);
   EXPECT_EQ(request.documents.items().size(), 1u);
   EXPECT_EQ(request.chat_template, "chatml");
-  EXPECT_EQ(request.variables.dict().Find("effort")->view(), "low");
+  EXPECT_EQ(request.variables.dict().Find("effort").view(), "low");
   EXPECT_EQ(request.enable_thinking, std::optional(false));
   EXPECT_FALSE(request.add_generation_prompt);
   EXPECT_TRUE(request.continue_final_message);
@@ -64,8 +64,8 @@ TEST(ChatRequestTest, AToolWithoutFunctionIsWrappedAndNoToolsAreNone) {
   const ChatRequest bare =
       RequestOf(R"({"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "find"}]})");
   const Dict& tool = bare.tools.items()[0].dict();
-  EXPECT_EQ(tool.Find("type")->view(), "function");
-  EXPECT_EQ(tool.Find("function")->dict().Find("name")->view(), "find");
+  EXPECT_EQ(tool.Find("type").view(), "function");
+  EXPECT_EQ(tool.Find("function").dict().Find("name").view(), "find");
   EXPECT_TRUE(RequestOf(R"({"messages": [{"role": "user", "content": "a"}], "tools": []})")
                   .tools.is_none());
 }
@@ -157,7 +157,7 @@ TEST(ChatRequestTest, ThereIsALimitOfMessages) {
   json.back() = ']';
   const auto request = ParseChatRequest(json);
   ASSERT_FALSE(request.has_value());
-  EXPECT_EQ(request.error().code, Code::kNoSpace);
+  EXPECT_EQ(request.error().code, Code::kTooLarge);
   EXPECT_EQ(request.error().message, "messages: 4097 messages, the limit is 4096");
 }
 

@@ -24,8 +24,8 @@ Value ReadCases() {
 TEST(JinjaLanguageTest, EveryTemplateBecomesWhatJinja2MakesOfIt) {
   const Value data = ReadCases();
   ASSERT_TRUE(data.is_dict());
-  const Value& variables = *data.dict().Find("variables");
-  const auto& cases = data.dict().Find("cases")->items();
+  const Value& variables = data.dict().Find("variables");
+  const auto& cases = data.dict().Find("cases").items();
   ASSERT_GT(cases.size(), 1000u);
   jinja::RenderOptions options;
   options.now = test::TestTime();

@@ -18,7 +18,7 @@ void ExpectNoSpace(const std::string& source, const RenderOptions& options,
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
   const auto text = parsed->Render(Value::Of(Dict()), options);
   ASSERT_FALSE(text.has_value()) << source;
-  EXPECT_EQ(text.error().code, Code::kNoSpace) << text.error().message;
+  EXPECT_EQ(text.error().code, Code::kTooLarge) << text.error().message;
   EXPECT_NE(text.error().message.find(part), std::string::npos) << text.error().message;
   EXPECT_EQ(text.error().message.substr(0, 14), "template line ") << text.error().message;
 }
@@ -88,7 +88,7 @@ TEST(JinjaLimitsTest, NestingOfTheSourceIsBounded) {
   const auto expect_too_deep = [](const std::string& source) {
     const auto parsed = Template::Parse(source);
     ASSERT_FALSE(parsed.has_value()) << source.substr(0, 80);
-    EXPECT_EQ(parsed.error().code, Code::kNoSpace) << parsed.error().message;
+    EXPECT_EQ(parsed.error().code, Code::kTooLarge) << parsed.error().message;
     EXPECT_NE(parsed.error().message.find("nested deeper than 200 levels"), std::string::npos);
   };
   expect_too_deep("{{ " + nested(10'000, "(", ")") + " }}");

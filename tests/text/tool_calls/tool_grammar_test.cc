@@ -241,7 +241,7 @@ TEST(ToolGrammarTest, StringsBetweenTagsEndAtTheTag) {
         ParseJson(ParseAnswer(F::kQwen3Coder, OptionsWithTools(), call(text)).calls.at(0).arguments)
             ->dict()
             .Find("text")
-            ->view(),
+            .view(),
         text);
   }
   EXPECT_FALSE(recognizer.Accepts(call("</parameter>")));

@@ -1,5 +1,6 @@
 #include "tests/http/api/support/route_fixture.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 
@@ -56,12 +57,14 @@ void RouteTest::Start(const std::string& model_path) {
 }
 
 void RouteTest::ServeAs(std::vector<std::string> names) {
-  const auto open = [this](const std::string&) {
-    return DaemonSession::Open(loop_, {.socket_path = daemon_->socket_path()});
+  const auto open = [this](const std::string& tenant) {
+    return DaemonSession::Open(
+        loop_, {.socket_path = daemon_->socket_path(), .tenant = TenantIdOf(tenant)});
   };
   const auto session = open("");
   ASSERT_TRUE(session) << session.error().message;
-  auto model = Run(Model::Create(**session, settings_, std::move(names)));
+  static const std::string start(kStartLabel);
+  auto model = Run(Model::Create(**session, settings_, std::move(names)), &start);
   ASSERT_TRUE(model) << model.error().message;
   auto backend = std::make_unique<Backend>();
   backend->model = std::move(*model);
@@ -69,7 +72,14 @@ void RouteTest::ServeAs(std::vector<std::string> names) {
   gateway_.Add(std::move(backend));
 }
 
+std::array<std::uint8_t, 16> RouteTest::TenantIdOf(const std::string& name) {
+  std::array<std::uint8_t, 16> id{};
+  std::ranges::copy(std::string_view(name).substr(0, id.size()), id.begin());
+  return id;
+}
+
 void RouteTest::TearDown() {
+  EXPECT_EQ(watch_.UnexplainedLongTurns(), "");
   if (!daemon_) return;
   const Status stopped = daemon_->Stop();
   EXPECT_TRUE(stopped) << stopped.error().message;
@@ -80,7 +90,7 @@ void RouteTest::RunUntil(const std::function<bool()>& is_done) {
   loop_.restart();
   while (!is_done()) {
     ASSERT_LT(std::chrono::steady_clock::now(), end) << "the coroutine does not end";
-    loop_.run_one_for(std::chrono::milliseconds(100));
+    (void)watch_.RunOneFor(std::chrono::milliseconds(100));
     if (loop_.stopped()) loop_.restart();
   }
 }
@@ -91,14 +101,14 @@ Reply RouteTest::Ask(std::string_view method, std::string_view target, std::stri
   Request request{.method = std::string(method),
                   .path = std::move(read->path),
                   .query = std::move(read->query),
-                  .headers = {},
+                  .headers = headers_,
                   .body = std::move(body),
                   .key = {},
                   .tenant = caller_};
   const Router::Match match = router_.Find(method, request.path);
   EXPECT_NE(match.route, nullptr) << target;
   if (match.route == nullptr) return {.status = 404, .body = {}};
-  return Run(Handle(match.route->handler, request, match.parts));
+  return Run(Handle(match.route->handler, request, match.parts), &match.route->pattern);
 }
 
 Value RouteTest::ValueOf(const Reply& reply) {

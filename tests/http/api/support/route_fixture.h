@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +16,8 @@
 #include <vector>
 
 #include "http/answer/gateway.h"
+#include "http/loop/labelled_executor.h"
+#include "http/loop/turn_watch.h"
 #include "http/serve/router.h"
 #include "tests/http/value_at.h"
 #include "text/value.h"
@@ -29,14 +34,18 @@ class RouteTest : public ::testing::Test {
   void ServeAs(std::vector<std::string> names);
   void TearDown() override;
 
-  // Runs the loop until the coroutine has ended.
+  // Runs the loop until the coroutine has ended. `label`: of its turns.
   template <class T>
-  T Run(Await<T> work) {
+  T Run(Await<T> work, const std::string* label = nullptr) {
     std::optional<T> result;
-    boost::asio::co_spawn(loop_, Keep(std::move(work), result), boost::asio::detached);
+    boost::asio::co_spawn(Labelled(loop_, label), Keep(std::move(work), result),
+                          boost::asio::detached);
     RunUntil([&] { return result.has_value(); });
     return std::move(*result);
   }
+
+  // The id that the daemon knows a tenant by; all zero for "".
+  static std::array<std::uint8_t, 16> TenantIdOf(const std::string& name);
 
   // Calls the route of a method and a target ("/slots?model=a").
   Reply Ask(std::string_view method, std::string_view target, std::string body = {});
@@ -52,8 +61,10 @@ class RouteTest : public ::testing::Test {
   Tenant& tenant() { return **gateway_.Find("", ""); }
 
   Settings settings_;
-  std::string caller_;  // the tenant of requests
+  std::string caller_;           // the tenant of requests
+  std::vector<Header> headers_;  // of requests
   Loop loop_;
+  TurnWatch watch_{loop_};
   Workers workers_;
   std::unique_ptr<Jobs> jobs_ = std::move(*Jobs::Open(loop_, {}));
   Gateway gateway_{loop_, workers_, settings_, *jobs_};
