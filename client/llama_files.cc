@@ -17,7 +17,7 @@ namespace {
 
 // The largest number of attempts of an import. If the daemon is restarted, the uploaded pieces are
 // lost, and the new daemon may have another model, so the whole import is repeated.
-constexpr int kAttempts = 16;
+constexpr int kImportAttempts = 16;
 
 std::unexpected<Error> BadStateAnswer(const std::string& what) {
   return Fail(Code::kCorrupt, "answer to a state verb: ", what);
@@ -28,7 +28,7 @@ auto Repeated(const Body& body) {
   for (int attempt = 1;; ++attempt) {
     auto result = body();
     const bool is_lost = !result && result.error().code == Code::kConflict;
-    if (!is_lost || attempt == kAttempts) return result;
+    if (!is_lost || attempt == kImportAttempts) return result;
   }
 }
 

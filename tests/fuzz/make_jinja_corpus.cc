@@ -39,9 +39,9 @@ int Make(const std::string& folder) {
     std::fprintf(stderr, "tests/data/jinja/cases.json: %s\n", data.error().message.c_str());
     return 1;
   }
-  const std::string variables = kvd::WriteJson(*data->dict().Find("variables")).value_or("{}");
+  const std::string variables = kvd::WriteJson(data->dict().Find("variables")).value_or("{}");
   unsigned number = 0;
-  for (const kvd::Value& item : data->dict().Find("cases")->items()) {
+  for (const kvd::Value& item : data->dict().Find("cases").items()) {
     write("case" + std::to_string(number++), std::string(item.items()[0].view()), variables);
   }
   return 0;
