@@ -55,6 +55,8 @@ std::string JsonFault(std::string_view text, const ReplyConditions& conditions) 
   // A reply may repeat a part of the request some levels deeper.
   const auto value = ParseJson(text, {.nesting_max = 160});
   if (!value) return Concat("not JSON: ", value.error().message);
+  // JsonText writes null for a value that cannot be written.
+  if (!value->is_dict() && !value->is_list()) return "neither an object nor a list";
   const Value error = MemberOf(*value, "error");
   if (error.is_missing() || error.is_none()) return {};
   return ErrorFault(error, conditions);
