@@ -133,7 +133,7 @@ bool Client::Reserve(std::size_t payload_bytes) {
   const std::uint64_t head = daemon_header_->submission_head.load();
   const auto room = submissions_.Reserve(payload_bytes);
   if (payload_bytes > kGeometry.request_arena_bytes) {
-    KVD_ASSERT(!room && room.error().code == Code::kNoSpace);
+    KVD_ASSERT(!room && room.error().code == Code::kTooLarge);
     return true;
   }
   if (is_exact_) {

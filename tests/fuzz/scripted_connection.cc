@@ -114,8 +114,7 @@ Result<PendingRequest*> Connection::SubmitLocked(wire::Submission submission,
                                                  const EarlierAttempt* earlier) {
   KVD_CHECK_OK(Failure());
   if (payload.byte_count > request_arena_bytes()) {
-    Daemon().NoteFailure();
-    return Fail(Code::kNoSpace, "payload: ", payload.byte_count, " bytes, the arena has ",
+    return Fail(Code::kTooLarge, "payload: ", payload.byte_count, " bytes, the arena has ",
                 request_arena_bytes());
   }
   PendingRequest* const request =

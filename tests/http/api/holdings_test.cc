@@ -33,18 +33,18 @@ class HoldingsTest : public test::RouteTest, public ::testing::WithParamInterfac
     settings_.slot_count = 2;
     settings_.context_cells = 2048;
     settings_.serves_metrics = true;
-    settings_.slot_directory = folder_.path().string();
+    settings_.slot_directory = folder.path().string();
     settings_.model_path = "/models/private/one.gguf";
     gateway_.Watch(watch_);
-    gateway_.Keep(std::move(*ResponseStore::Open((folder_.path() / "responses").string())));
+    gateway_.Keep(std::move(*ResponseStore::Open((folder.path() / "responses").string())));
     AddRoutes(gateway_, router_);
     Start();
-    alice_.name = "alice";
-    bob_.name = "bob";
-    olga_.name = "olga";
-    olga_.is_operator = true;
+    alice.name = "alice";
+    bob.name = "bob";
+    olga.name = "olga";
+    olga.is_operator = true;
     gateway_.UseRecords([this](const std::string& name) -> const TenantRecord* {
-      for (const TenantRecord* const record : {&alice_, &bob_, &olga_}) {
+      for (const TenantRecord* const record : {&alice, &bob, &olga}) {
         if (record->name == name) return record;
       }
       return nullptr;
@@ -128,9 +128,9 @@ class HoldingsTest : public test::RouteTest, public ::testing::WithParamInterfac
     EXPECT_NE(At(own, "n_saved").integer(), At(saved, "n_saved").integer());
     EXPECT_EQ(At(ValueOf(act("alice", "restore")), "n_restored").integer(),
               At(saved, "n_saved").integer());
-    EXPECT_TRUE(std::filesystem::exists(folder_.path() / "tenant-alice" / "one.bin"));
-    EXPECT_FALSE(std::filesystem::exists(folder_.path() / "one.bin"));
-    bob_.slot_bytes = 100;
+    EXPECT_TRUE(std::filesystem::exists(folder.path() / "tenant-alice" / "one.bin"));
+    EXPECT_FALSE(std::filesystem::exists(folder.path() / "one.bin"));
+    bob.slot_bytes = 100;
     EXPECT_THAT(ErrorOf(act("bob", "save")), HasSubstr("400 slot files: ")) << "the limit";
     EXPECT_EQ(At(ValueOf(act("bob", "restore")), "n_restored").integer(),
               At(own, "n_saved").integer())
@@ -182,7 +182,7 @@ class HoldingsTest : public test::RouteTest, public ::testing::WithParamInterfac
     EXPECT_EQ(At(ValueOf(Complete("bob")), "cache.reused").integer(), 0);
   }
   void TryModel() {
-    bob_.models = {"none of them"};
+    bob.models = {"none of them"};
     EXPECT_EQ(At(ValueOf(AskAs("bob", "GET", "/v1/models")), "data").items().size(), 0u);
     EXPECT_EQ(Complete("bob", R"(,"model":"toy")").status, 404);
     EXPECT_EQ(AskAs("bob", "GET", "/props").status, 404);
@@ -208,8 +208,8 @@ class HoldingsTest : public test::RouteTest, public ::testing::WithParamInterfac
               settings_.model_path);
   }
 
-  kvd::test::TemporaryFolder folder_;
-  TenantRecord alice_, bob_, olga_;
+  kvd::test::TemporaryFolder folder;
+  TenantRecord alice, bob, olga;
 };
 
 TEST_P(HoldingsTest, NoTenantReachesAThingOfAnother) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <utility>
 
 #include "http/api/answer_report.h"
 #include "http/api/error_of.h"
@@ -86,7 +87,9 @@ TEST(ErrorOfTest, EveryCodeHasAStatus) {
 }
 
 TEST(ErrorOfTest, TextsForClientsNameNoPathAndNoProcess) {
-  const auto text = [](Code code, std::string message) { return PublicText({code, message}); };
+  const auto text = [](Code code, std::string message) {
+    return PublicText({code, std::move(message)});
+  };
   EXPECT_EQ(text(Code::kIo, "/state/responses: No space left on device"),
             "the server cannot read or write a file: No space left on device");
   EXPECT_EQ(text(Code::kIo, "/state/responses"), "the server cannot read or write a file");
