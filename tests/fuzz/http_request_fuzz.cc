@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/utf8.h"
 #include "http/serve/access.h"
+#include "http/serve/forwarded_address.h"
 #include "http/serve/request_parser.h"
 #include "http/serve/router.h"
 
@@ -73,6 +74,9 @@ void CheckRequest(RequestParser& parser) {
   const auto key = kKeyed.Refuse(request, RouteAccess::kKey);
   KVD_ASSERT(key ? key->status == 401 : request.key == "k" && request.tenant == "team");
   (void)kOpen.CorsHeaders(request.header("Origin"));
+  if (const auto address = ForwardedAddress(request.headers)) {
+    KVD_ASSERT(address->limit_key().size() == (address->is_ipv4() ? 4 : 8));
+  }
 }
 
 // The bytes of a connection, which arrive in pieces.

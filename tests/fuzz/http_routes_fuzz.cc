@@ -46,7 +46,9 @@ extern "C" const char* __asan_default_options() {
 extern "C" int LLVMFuzzerInitialize(int* argument_count, char*** arguments) {
   static std::vector<char*> all(*arguments, *arguments + *argument_count);
   static char no_leaks[] = "-detect_leaks=0";
-  all.insert(all.begin() + 1, no_leaks);
+  // Weighing inputs by their rare features takes a sixth of the time.
+  static char no_weights[] = "-entropic=0";
+  all.insert(all.begin() + 1, {no_leaks, no_weights});
   *argument_count = static_cast<int>(all.size());
   *arguments = all.data();
   return 0;

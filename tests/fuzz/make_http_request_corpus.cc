@@ -28,6 +28,9 @@ constexpr std::string_view kInputs[] = {
     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
     "GET / HTTP/2.0\r\nHost: a\r\n\r\n",
     "GET / HTTP/1.1\r\nHost: a\r\nA: b\r\n c\r\nHost: a\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 10.0.0.1, [2001:db8::1]:443\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: ::ffff:192.0.2.1\r\n"
+    "x-forwarded-for: 192.0.2.1:80\r\n\r\n",
     "CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n",
 };
 
