@@ -229,7 +229,7 @@ TEST_F(RetryFilesTest, APartialLoadIsDroppedAfterAKill) {
   EXPECT_EQ(CallNamed(Again(missing), "none").code, Code::kNotFound);
 }
 
-TEST_F(RetryFilesTest, ARetriedLoadWhoseSequencesWereDroppedIsAConflict) {
+TEST_F(RetryFilesTest, ARetriedLoadWhoseFileHasChangedIsAConflict) {
   (void)Filled(20);
   (void)Filled(25);
   ASSERT_EQ(CallNamed(WithId(Make(Verb::kSaveAll)), "two").code, Code::kOk);

@@ -69,7 +69,7 @@ TEST_F(KvctlStatesTest, WarmComputesAPrefixThatRunReuses) {
   EXPECT_THAT(Refused("warm " + Path("nothing")), HasSubstr("cannot be read"));
 }
 
-TEST_F(KvctlStatesTest, OnlyPinnedSequencesSurviveDropRetained) {
+TEST_F(KvctlStatesTest, PinnedSequencesAreDroppedOnlyByForce) {
   const std::string handle = Unquoted(Done("warm " + Path("prompt.txt") + " --json"), "sequence");
   EXPECT_EQ(JsonField(Done("pin " + handle + " --json"), "is_pinned"), "true");
   EXPECT_THAT(Done("drop --retained"), HasSubstr("0 dropped"));

@@ -411,7 +411,7 @@ TEST_F(TileFaultsDeathTest, AProductOfMismatchedTilesFaults) {
   Release();
 }
 
-TEST_F(TileFaultsDeathTest, AnotherIllegalInstructionFaults) {
+TEST_F(TileFaultsDeathTest, AnotherIllegalInstructionEndsTheProcess) {
   EXPECT_DEATH(__asm__ volatile("ud2"), "not a tile instruction, or one that is not emulated");
 }
 

@@ -78,7 +78,7 @@ class NumericFormTest : public testing::Test {
   const StateFolder folder_;
 };
 
-TEST_F(NumericFormTest, OnlyF16WithTheDeterministicFlagHasANumericFormPerTable) {
+TEST_F(NumericFormTest, OnlyF16AndBf16WithTheDeterministicFlagHaveANumericFormPerTable) {
   EXPECT_EQ(Make(DataType::kF16, kPairs, true)->numeric_form(), NumericForm::kBf16Pairs);
   EXPECT_EQ(Make(DataType::kBF16, kPairs, true)->numeric_form(), NumericForm::kBf16Pairs);
   EXPECT_EQ(Make(DataType::kF16, kFloats, true)->numeric_form(), NumericForm::kFloat32);

@@ -131,7 +131,7 @@ TEST_F(RecoveryTest, AWaitingReplyIsNotBlamed) {
   EXPECT_EQ(folder_.Read("p")->attempts(), 1u);
 }
 
-TEST_F(RecoveryTest, AReplyOfSeveralAnswersIsBlamedWhileOneRuns) {
+TEST_F(RecoveryTest, AReplyIsBlamedWhileOnlyOneOfItsAnswersWaits) {
   folder_.Put({.id = "p", .path = "/poison"});
   JobsProcess process(folder_.path());
   int runs = 0;
