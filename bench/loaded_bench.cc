@@ -88,7 +88,7 @@ Client ConnectTo(const DaemonProcess& daemon) {
       Client::Connect({.socket_path = daemon.socket_path(), .client_name = "loaded-bench"}));
 }
 
-// Returns the seconds of a decode step, as the mean of some.
+// Returns the mean duration of 32 decode steps in seconds.
 double DecodeStep(const Client& client) {
   constexpr std::uint32_t kSteps = 32;
   const TokenId token = 1;

@@ -135,7 +135,7 @@ Await<Result<std::vector<TextEmbedding>>> EmbedAll(RouteCall call, Tenant& tenan
   co_return embeddings;
 }
 
-// Cuts and normalises pooled embeddings; those of single tokens stay as they are, as in
+// Cuts and normalises pooled embeddings. Embeddings of single tokens are not changed, as in
 // llama-server. Errors: kInvalidArgument: more dimensions than the model has.
 Status Finish(const EmbeddingRequest& request, std::vector<TextEmbedding>& embeddings) {
   for (TextEmbedding& embedding : embeddings) {

@@ -23,8 +23,9 @@ KVD_ALWAYS_INLINE void StoreTotals(const typename L::V* sums, float* totals) {
 // How many bytes ahead of its reads a tile prefetches weights. The hardware prefetcher does not
 // predict the reads of a tile, because weight rows are short and a tile reads several of them in
 // turn. Lines are prefetched in memory order, although a tile reads four rows at a time, because
-// memory serves one stream faster than four (docs/decisions/0014). Prefetches beyond the weights of
-// the last tile have no use but cannot fault.
+// memory serves one stream faster than four (docs/decisions/0014). The last tile
+// also prefetches lines after the end of the weights, which is useless and harmless, since a
+// prefetch cannot fault.
 inline constexpr std::size_t kPrefetchedBytes = 16384;
 
 template <std::size_t kBytes>

@@ -12,7 +12,7 @@ namespace kvd::kernels {
 
 struct NoState {};
 
-// Whether a type has a minimum for each half of a block (q2_K): HalfMinimums is then declared.
+// Whether a type has a minimum for each half of a block (q2_K). Such a type declares HalfMinimums.
 template <class Q>
 inline constexpr bool kHasHalfMinimums = requires { typename Q::HalfMinimums; };
 

@@ -22,8 +22,9 @@ class WeightsAhead {
   // first: the first byte of weights that the product reads. row_bytes: the bytes of a weight row,
   // of which the product reads row_count at a time. far_bytes: the distance of requests from
   // memory, beyond those rows; 0: kFarBytes. Until the lines of the whole distance are
-  // requested, two lines are requested for each line that the product reads. Requests beyond the
-  // weights have no use but cannot fault.
+  // requested, two lines are requested for each line that the product reads. Lines after the end of
+  // the weights are requested too; such requests are useless and harmless, since a prefetch cannot
+  // fault.
   KVD_ALWAYS_INLINE WeightsAhead(const std::uint8_t* first, std::size_t row_bytes,
                                  std::size_t row_count, std::size_t far_bytes)
       : next_(first) {

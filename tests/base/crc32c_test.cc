@@ -11,7 +11,7 @@ namespace {
 
 std::span<const std::byte> BytesOf(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-TEST(Crc32cTest, GivesThePublishedValues) {
+TEST(Crc32cTest, EqualsThePublishedChecksums) {
   EXPECT_EQ(Crc32c(0, {}), 0u);
   EXPECT_EQ(Crc32c(0, BytesOf("123456789")), 0xe3069283u);
   // The expected checksums are from RFC 3720, appendix B.4.
@@ -22,7 +22,7 @@ TEST(Crc32cTest, GivesThePublishedValues) {
   EXPECT_EQ(internal::Crc32cSoftware(0, ones), 0x62a8ab43u);
 }
 
-TEST(Crc32cTest, BothFormsAgreeOnEveryLengthAndCut) {
+TEST(Crc32cTest, BothImplementationsAgreeOnEveryLengthAndSplit) {
   std::vector<std::byte> bytes(300);
   for (std::size_t k = 0; k < bytes.size(); ++k) bytes[k] = static_cast<std::byte>(k * 37 + 11);
   for (std::size_t end = 0; end <= bytes.size(); ++end) {
@@ -35,7 +35,7 @@ TEST(Crc32cTest, BothFormsAgreeOnEveryLengthAndCut) {
   }
 }
 
-TEST(Crc32cTest, BothFormsAgreeOnLongRuns) {
+TEST(Crc32cTest, BothImplementationsAgreeOnLongInputs) {
   std::vector<std::byte> bytes(20'000);
   for (std::size_t k = 0; k < bytes.size(); ++k) bytes[k] = static_cast<std::byte>(k * k / 7 + k);
   for (std::size_t end = 3'000; end <= bytes.size(); end += 41) {

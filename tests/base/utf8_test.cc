@@ -16,7 +16,7 @@ TEST(Utf8Test, WellFormedTextIsValid) {
   }
 }
 
-TEST(Utf8Test, OverlongSurrogateTruncatedAndTooLargeAreNot) {
+TEST(Utf8Test, OverlongSurrogateTruncatedAndTooLargeSequencesAreInvalid) {
   for (const char* text :
        {"\x80", "\xc0\x80", "\xc1\xbf", "\xc3", "\xc3(", "\xe0\x9f\xbf", "\xe2\x82", "\xe2\x82(",
         "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf0\x90\x80", "\xf0\x90\x80(", "\xf4\x90\x80\x80",
@@ -57,7 +57,7 @@ TEST(Utf8Test, EveryScalarValueThatIsWrittenIsWellFormed) {
   }
 }
 
-TEST(Utf8Test, ATailThatCanBecomeNoCharacterIsNotIncomplete) {
+TEST(Utf8Test, InvalidBytesAtTheEndAreNotAnIncompleteCharacter) {
   EXPECT_EQ(IncompleteTailBytes(""), 0u);
   EXPECT_EQ(IncompleteTailBytes("\xff"), 0u);
   EXPECT_EQ(IncompleteTailBytes("\x80\x80"), 0u);

@@ -49,7 +49,7 @@ class ClientTest : public testing::Test {
   static constexpr SequenceHandle kSequence{77};
 };
 
-TEST_F(ClientTest, ForkGivesHandlesAndNumbers) {
+TEST_F(ClientTest, ForkReturnsHandlesAndCounts) {
   AnswerWith<std::uint64_t>({5, 6, 7}, {5, 1234, 30});
   ForkInfo info;
   const auto forks = client_.Fork(kSequence, -1, 3, &info);
@@ -65,7 +65,7 @@ TEST_F(ClientTest, ForkGivesHandlesAndNumbers) {
   EXPECT_EQ(client_.Fork(kSequence, 10, 0).error().code, Code::kInvalidArgument);
 }
 
-TEST_F(ClientTest, RangesAreSentAsAsked) {
+TEST_F(ClientTest, RangesAreSentUnchanged) {
   AnswerWith<char>({}, {0, 5, 0});
   EXPECT_EQ(client_.RemoveRange(kSequence, {Pos{3}, Pos{8}}).value(), 5u);
   EXPECT_EQ(Sent().p0, 3);
@@ -117,7 +117,7 @@ TEST_F(ClientTest, TextVerbsSendTextAndFlags) {
   EXPECT_EQ(client_.Detokenize({}).value(), "");
 }
 
-TEST_F(ClientTest, ChatTemplatesAreTheRecordsOfTheAnswer) {
+TEST_F(ClientTest, ChatTemplatesAreReadFromTheReply) {
   const wire::ChatTextView texts[] = {{wire::ChatTextKind::kTemplate, "", "{{ messages }}"},
                                       {wire::ChatTextKind::kTemplate, "tool_use", "{{ tools }}"},
                                       {wire::ChatTextKind::kToken, "bos", "<s>"}};

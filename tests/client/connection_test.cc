@@ -42,7 +42,7 @@ std::vector<std::byte> Row(float value) {
   return {bytes.begin(), bytes.end()};
 }
 
-TEST(HandshakeTest, WelcomeIsTaken) {
+TEST(HandshakeTest, AValidWelcomeIsAccepted) {
   const FakeDaemon daemon;
   const Client client = ConnectTo(daemon);
   EXPECT_EQ(client.session().session, 7u);
@@ -51,7 +51,7 @@ TEST(HandshakeTest, WelcomeIsTaken) {
   EXPECT_TRUE(client.Ping(100));
 }
 
-TEST(HandshakeTest, NoDaemonSaysHowToStartOne) {
+TEST(HandshakeTest, TheErrorWithoutADaemonSaysHowToStartOne) {
   ConnectOptions options;
   options.socket_path = "/nonexistent/kvd.sock";
   const auto client = Client::Connect(options);
@@ -86,7 +86,7 @@ TEST(HandshakeTest, ARefusalIsTheDaemonsError) {
   EXPECT_EQ(client.error().message, "uid 5 is not let in");
 }
 
-TEST(HandshakeTest, WhatIsNotAsPromisedIsRefused) {
+TEST(HandshakeTest, SegmentsThatDifferFromTheWelcomeAreRefused) {
   const auto connect = [](const FakeDaemon::WelcomeHook& hook) {
     const FakeDaemon daemon({}, hook);
     const auto client = Client::Connect(daemon.options());
@@ -113,7 +113,7 @@ TEST(HandshakeTest, ASilentDaemonTimesOut) {
   EXPECT_EQ(Client::Connect(options).error().code, Code::kTimeout);
 }
 
-TEST(HandshakeTest, ADaemonThatHangsUpBeforeItsWelcomeIsTriedAgain) {
+TEST(HandshakeTest, AConnectionClosedBeforeTheWelcomeIsRetried) {
   FakeDaemon daemon;
   daemon.HangUpFirst(4);
   const auto client = Client::Connect(daemon.options());
@@ -121,7 +121,7 @@ TEST(HandshakeTest, ADaemonThatHangsUpBeforeItsWelcomeIsTriedAgain) {
   EXPECT_EQ(daemon.accepted_count(), 5);
 }
 
-TEST(HandshakeTest, AfterTheDeadlineTheLastCauseIsReported) {
+TEST(HandshakeTest, ATimeoutReportsTheCauseOfTheLastAttempt) {
   FakeDaemon daemon;
   daemon.HangUpFirst(1'000'000);
   ConnectOptions options = daemon.options();
@@ -137,7 +137,7 @@ TEST(HandshakeTest, AfterTheDeadlineTheLastCauseIsReported) {
   EXPECT_FALSE(Client::Connect(options));
 }
 
-TEST(HandshakeTest, BetweenAHangUpAndTheNextDaemonNoneMayBeThere) {
+TEST(HandshakeTest, ARetryWaitsWhileNoDaemonIsThere) {
   auto daemon = std::make_unique<FakeDaemon>();
   const ConnectOptions options = daemon->options();
   const auto folder = std::filesystem::path(options.socket_path).parent_path();
@@ -153,7 +153,7 @@ TEST(HandshakeTest, BetweenAHangUpAndTheNextDaemonNoneMayBeThere) {
   restart.join();
 }
 
-TEST(HandshakeTest, ARefusalAndAnAbsentDaemonAreNotTriedAgain) {
+TEST(HandshakeTest, ARefusalAndAnAbsentDaemonAreNotRetried) {
   const FakeDaemon daemon({}, [](wire::Welcome& welcome, std::vector<int>& descriptors) {
     welcome.code = static_cast<std::uint8_t>(Code::kNoSpace);
     welcome.descriptor_count = 0;
@@ -169,7 +169,7 @@ TEST(HandshakeTest, ARefusalAndAnAbsentDaemonAreNotTriedAgain) {
   EXPECT_THAT(client.error().message, testing::HasSubstr("no daemon at"));
 }
 
-TEST(ConnectionTest, FragmentsOfTextArePutTogether) {
+TEST(ConnectionTest, FragmentsOfTextAreJoined) {
   const FakeDaemon daemon([](FakeSession& session, const ReceivedSubmission& received) {
     if (!IsVerb(received, Verb::kReadText)) return false;
     for (const std::string_view part : {"one ", "two ", ""}) {
@@ -182,7 +182,7 @@ TEST(ConnectionTest, FragmentsOfTextArePutTogether) {
   EXPECT_EQ(client.ReadText(SequenceHandle{5}).value(), "one two three");
 }
 
-TEST(ConnectionTest, TextLargerThanTheArenaComesThrough) {
+TEST(ConnectionTest, TextLargerThanTheArenaArrivesWhole) {
   const FakeDaemon daemon([](FakeSession& session, const ReceivedSubmission& received) {
     if (!IsVerb(received, Verb::kReadText)) return false;
     const std::vector<std::byte> part(30'000, std::byte{'x'});
@@ -198,7 +198,7 @@ TEST(ConnectionTest, TextLargerThanTheArenaComesThrough) {
   EXPECT_TRUE(client.Ping());
 }
 
-TEST(ConnectionTest, ErrorsBringTheirCodeAndMessage) {
+TEST(ConnectionTest, ErrorsHaveTheCodeAndMessageOfTheDaemon) {
   const FakeDaemon daemon([](FakeSession& session, const ReceivedSubmission& received) {
     if (IsVerb(received, Verb::kReadText)) {
       session.More(received.submission, std::as_bytes(std::span("partial", 7)), {});
@@ -216,7 +216,7 @@ TEST(ConnectionTest, ErrorsBringTheirCodeAndMessage) {
   EXPECT_TRUE(client.Ping());
 }
 
-TEST(ConnectionTest, LogitsStayWhereTheyAreUntilReleasedInAnyOrder) {
+TEST(ConnectionTest, LogitsStayValidUntilReleasedInAnyOrder) {
   const FakeDaemon daemon([](FakeSession& session, const ReceivedSubmission& received) {
     if (!IsVerb(received, Verb::kDecode)) return false;
     session.Final(received.submission,
@@ -247,7 +247,7 @@ TEST(ConnectionTest, LogitsStayWhereTheyAreUntilReleasedInAnyOrder) {
   }
 }
 
-TEST(ConnectionTest, LogitsInPiecesComeOneByOne) {
+TEST(ConnectionTest, LogitsInPiecesArriveOneByOne) {
   const FakeDaemon daemon([](FakeSession& session, const ReceivedSubmission& received) {
     if (!IsVerb(received, Verb::kDecode)) return false;
     std::vector<std::byte> rows;
@@ -281,7 +281,7 @@ TEST(ConnectionTest, LogitsInPiecesComeOneByOne) {
   EXPECT_EQ(decoding->Next().error().code, Code::kNotFound);
 }
 
-TEST(ConnectionTest, ATimeOfACallPassesAndTheConnectionGoesOn) {
+TEST(ConnectionTest, ACallThatTimesOutLeavesTheConnectionUsable) {
   const FakeDaemon daemon([](FakeSession& session, const ReceivedSubmission& received) {
     if (!IsVerb(received, Verb::kReadText)) return false;
     session.held.push_back(received.submission);
@@ -385,7 +385,7 @@ TEST(ConnectionTest, MoreRequestsThanTheRingHoldsAreInFlightAtOnce) {
             Code::kNotFound);
 }
 
-TEST(ConnectionTest, AnswersGivenBeforeTheDaemonDiedStillCount) {
+TEST(ConnectionTest, RepliesSentBeforeTheDaemonDiedAreDelivered) {
   const FakeDaemon daemon([](FakeSession& session, const ReceivedSubmission& received) {
     if (!IsVerb(received, Verb::kReadText)) return false;
     session.Final(received.submission, std::as_bytes(std::span("last words", 10)), {});
@@ -401,7 +401,7 @@ TEST(ConnectionTest, AnswersGivenBeforeTheDaemonDiedStillCount) {
   EXPECT_NE(ping.error().message.find("has hung up"), std::string::npos);
 }
 
-TEST(ConnectionTest, TheDaemonsDeathEndsEveryWaiter) {
+TEST(ConnectionTest, TheDeathOfTheDaemonEndsEveryWait) {
   FakeDaemon daemon([](FakeSession& session, const ReceivedSubmission& received) {
     session.held.push_back(received.submission);
     return true;
@@ -421,7 +421,7 @@ TEST(ConnectionTest, TheDaemonsDeathEndsEveryWaiter) {
   EXPECT_EQ(disconnected, 4);
 }
 
-TEST(ConnectionTest, ADaemonThatBreaksTheProtocolIsCorrupt) {
+TEST(ConnectionTest, ADaemonThatBreaksTheProtocolIsReportedAsCorrupt) {
   const auto error_of = [](std::function<void(wire::Submission&)> spoil, bool as_piece) {
     const FakeDaemon daemon([&](FakeSession& session, const ReceivedSubmission& received) {
       wire::Submission spoilt = received.submission;
@@ -439,7 +439,7 @@ TEST(ConnectionTest, ADaemonThatBreaksTheProtocolIsCorrupt) {
   EXPECT_EQ(error_of([](wire::Submission& s) { s.verb = 77; }, false).code, Code::kCorrupt);
 }
 
-TEST(ConnectionTest, AForkedChildIsRefusedAndTheParentGoesOn) {
+TEST(ConnectionTest, AForkedChildIsRefusedAndTheParentIsUnaffected) {
   const FakeDaemon daemon;
   const Client client = ConnectTo(daemon);
   const pid_t child = ::fork();
@@ -454,7 +454,7 @@ TEST(ConnectionTest, AForkedChildIsRefusedAndTheParentGoesOn) {
   EXPECT_TRUE(client.Ping());
 }
 
-TEST(ConnectionTest, APayloadLargerThanTheArenaIsRefusedWithTheNumbers) {
+TEST(ConnectionTest, TheErrorForAPayloadLargerThanTheArenaHasBothSizes) {
   const FakeDaemon daemon;
   const Client client = ConnectTo(daemon);
   const auto tokens = client.Tokenize(std::string((1 << 20) + 1, 'x'), 0);

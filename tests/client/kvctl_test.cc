@@ -225,7 +225,7 @@ TEST_F(KvctlTest, RunPrintsJson) {
   EXPECT_TRUE(Holds(outcome, R"("seed":"5")"));
 }
 
-TEST_F(KvctlTest, RunGoesOnFromWhatIsNamed) {
+TEST_F(KvctlTest, RunContinuesANamedSnapshotOrSequence) {
   EXPECT_EQ(Kvctl("run x --chat --system brief --from news --keep later --force").output,
             "a b c\n");
   EXPECT_EQ(Kvctl("run x --sequence 0x100000003").output, "a b c\n");
@@ -243,7 +243,7 @@ TEST_F(KvctlTest, PsShowsSequences) {
   EXPECT_TRUE(Holds(Kvctl("ps --json"), R"([{"handle":"4294967299")"));
 }
 
-TEST_F(KvctlTest, ForkShowsWhatItDid) {
+TEST_F(KvctlTest, ForkPrintsHandlesAndCounts) {
   const Outcome outcome = Kvctl("fork 0x100000003 --count 2");
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_TRUE(Holds(outcome, "8589934597\n"));
@@ -259,7 +259,7 @@ TEST_F(KvctlTest, HoldStaysUntilInterrupted) {
   EXPECT_TRUE(Holds(outcome, "code 0"));
 }
 
-TEST_F(KvctlTest, RmNeedsForceForAnothersSequence) {
+TEST_F(KvctlTest, RmNeedsForceForASequenceOfAnotherSession) {
   const Outcome outcome = Kvctl("rm 3");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.output, "kvctl: permission: sequence 3: another session's\n");
@@ -267,7 +267,7 @@ TEST_F(KvctlTest, RmNeedsForceForAnothersSequence) {
   EXPECT_TRUE(Holds(Kvctl("rm 3 --json"), R"({"error":{"code":"permission","message":)"));
 }
 
-TEST_F(KvctlTest, SnapshotVerbsWork) {
+TEST_F(KvctlTest, SnapshotVerbsPrintTheirResults) {
   EXPECT_TRUE(Holds(Kvctl("publish 3 news --public"), "news  30000 cells"));
   EXPECT_TRUE(Holds(Kvctl("attach news"), "30 cells, attached in 1.5 µs"));
   EXPECT_TRUE(Holds(Kvctl("snapshots"), "news"));
@@ -275,7 +275,7 @@ TEST_F(KvctlTest, SnapshotVerbsWork) {
   EXPECT_EQ(Kvctl("unpublish news --force").exit_code, 0);
 }
 
-TEST_F(KvctlTest, TheOtherVerbsWork) {
+TEST_F(KvctlTest, TheOtherVerbsPrintTheirResults) {
   EXPECT_EQ(Kvctl("text 3").output, "its text\n");
   EXPECT_EQ(Kvctl("tokenize hello").output, "3\n1\n2\n");
   EXPECT_EQ(Kvctl("tokenize --json", "hello").output, "{\"tokens\":[3,1,2]}\n");
@@ -298,7 +298,7 @@ TEST_F(KvctlTest, TheOtherVerbsWork) {
   EXPECT_TRUE(Holds(Kvctl("ping -c 5 --json"), R"("count":5)"));
 }
 
-TEST_F(KvctlTest, ProfileShowsTheLargestPartFirst) {
+TEST_F(KvctlTest, ProfileListsTheLongestStageFirst) {
   const Outcome shown = Kvctl("info --profile");
   EXPECT_TRUE(Holds(shown, "decode steps: 2, 1.0 tokens and 2.000 ms each"));
   EXPECT_TRUE(Holds(shown, "75.0 %"));

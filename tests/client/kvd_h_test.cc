@@ -79,7 +79,7 @@ TEST_F(KvdHTest, NullPointersAreErrorsThatNameThem) {
   kvd_free(nullptr);
 }
 
-TEST_F(KvdHTest, CodesHaveNames) {
+TEST_F(KvdHTest, EveryErrorCodeHasAName) {
   EXPECT_STREQ(kvd_code_name(KVD_NO_SPACE), "no_space");
   EXPECT_STREQ(kvd_code_name(KVD_TOO_LARGE), "too_large");
   EXPECT_STREQ(kvd_code_name(-1), "unknown");
@@ -87,7 +87,7 @@ TEST_F(KvdHTest, CodesHaveNames) {
   EXPECT_EQ(kvd_protocol_version(), wire::kProtocolVersion);
 }
 
-TEST_F(KvdHTest, StructsOfOtherSizesAreUnderstood) {
+TEST_F(KvdHTest, StructsOfOlderAndNewerVersionsAreAccepted) {
   kvd_session_info info{};
   info.size = offsetof(kvd_session_info, vocab_size);  // the size of an older version's struct
   ASSERT_EQ(kvd_session(client_, &info), KVD_OK);
@@ -127,7 +127,7 @@ TEST_F(KvdHTest, GenerateCallsBackForEachPiece) {
   EXPECT_EQ(result.predicted, 3u);
 }
 
-TEST_F(KvdHTest, ACallbackCancels) {
+TEST_F(KvdHTest, ACallbackCanCancelItsGeneration) {
   params_.predict_max = -1;
   int pieces = 0;
   const auto stop_at_second = [](void* user, const kvd_piece*) {
@@ -138,7 +138,7 @@ TEST_F(KvdHTest, ACallbackCancels) {
   EXPECT_EQ(kvd_ping(client_, 8, nullptr), KVD_OK);
 }
 
-TEST_F(KvdHTest, GenerationsRunBesideEachOther) {
+TEST_F(KvdHTest, GenerationsRunConcurrently) {
   kvd_request requests[2];
   ASSERT_EQ(kvd_generate_submit(client_, 1, &params_, &requests[0]), KVD_OK);
   params_.predict_max = -1;
@@ -169,7 +169,7 @@ TEST_F(KvdHTest, GenerationsRunBesideEachOther) {
   kvd_abandon(client_, requests[1]);
 }
 
-TEST_F(KvdHTest, LogitsAreReleasedOnce) {
+TEST_F(KvdHTest, LogitsCanBeReleasedOnlyOnce) {
   kvd_logits logits;
   // The fake daemon's answer to a decode has no rows of logits.
   ASSERT_EQ(kvd_decode(client_, 1, tokens_, 2, 0, KVD_LOGITS_LAST, &logits), KVD_OK)
@@ -200,7 +200,7 @@ TEST_F(KvdHTest, TextIsZeroTerminatedAndFreedByTheCaller) {
   kvd_free(list);
 }
 
-TEST_F(KvdHTest, AMapIsRefusedWhereItWasNotAskedForAndNullsAreNamed) {
+TEST_F(KvdHTest, AMapThatWasNotRequestedIsRefusedAndNullPointersAreNamed) {
   EXPECT_EQ(kvd_map_open(nullptr, nullptr), KVD_INVALID_ARGUMENT);
   EXPECT_EQ(kvd_map_refresh(nullptr, nullptr), KVD_INVALID_ARGUMENT);
   EXPECT_EQ(kvd_map_read_totals(nullptr, nullptr), KVD_INVALID_ARGUMENT);

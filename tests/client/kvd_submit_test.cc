@@ -62,7 +62,7 @@ class KvdSubmitTest : public testing::Test {
 
 // The requests exceed the capacity of the submission ring, the request arena and the session's
 // window of unanswered requests.
-TEST_F(KvdSubmitTest, SubmittingWaitsForNothing) {
+TEST_F(KvdSubmitTest, SubmittingDoesNotWait) {
   constexpr std::size_t kRequests = 200;
   const std::string text(10'000, 'x');
   std::vector<kvd_sequence> sequences(kRequests);
@@ -99,7 +99,7 @@ TEST_F(KvdSubmitTest, SubmittingWaitsForNothing) {
   EXPECT_EQ(kvd_finish(client_, requests.front(), 0), KVD_NOT_FOUND);
 }
 
-TEST_F(KvdSubmitTest, TheErrorOfTheVerbEndsTheRequest) {
+TEST_F(KvdSubmitTest, AnErrorOfTheVerbEndsTheRequest) {
   kvd_request request = 0;
   ASSERT_EQ(kvd_sequence_drop_submit(client_, 5, 0, &request), KVD_OK);
   Release();
@@ -109,7 +109,7 @@ TEST_F(KvdSubmitTest, TheErrorOfTheVerbEndsTheRequest) {
   EXPECT_NE(std::string(kvd_error_message()).find("not in flight"), std::string::npos);
 }
 
-TEST_F(KvdSubmitTest, WhatIsAbandonedWritesNothing) {
+TEST_F(KvdSubmitTest, AnAbandonedRequestWritesNoOutput) {
   kvd_sequence sequence = 0;
   kvd_request request = 0;
   ASSERT_EQ(kvd_sequence_create_submit(client_, &sequence, &request), KVD_OK);
@@ -120,7 +120,7 @@ TEST_F(KvdSubmitTest, WhatIsAbandonedWritesNothing) {
   EXPECT_EQ(kvd_finish(client_, request, 0), KVD_NOT_FOUND);
 }
 
-TEST_F(KvdSubmitTest, NullsAndFlagsAreRefusedAtOnce) {
+TEST_F(KvdSubmitTest, NullPointersAndUnknownFlagsAreRefusedBeforeSubmission) {
   kvd_sequence sequence = 0;
   kvd_request request = 0;
   EXPECT_EQ(kvd_sequence_create_submit(client_, &sequence, nullptr), KVD_INVALID_ARGUMENT);

@@ -9,7 +9,7 @@
 namespace kvd {
 namespace {
 
-TEST(OutputLedgerTest, TheCursorMovesOnlyWithTheOldest) {
+TEST(OutputLedgerTest, TheCursorMovesOnlyWhenTheOldestOutputIsReleased) {
   OutputLedger ledger;
   const auto a = ledger.Hold(64);
   const auto b = ledger.Hold(128);
@@ -20,7 +20,7 @@ TEST(OutputLedgerTest, TheCursorMovesOnlyWithTheOldest) {
   EXPECT_EQ(ledger.held_count(), 0u);
 }
 
-TEST(OutputLedgerTest, ReleasingTwiceOrTheUnknownChangesNothing) {
+TEST(OutputLedgerTest, ReleasingTwiceOrAnUnknownOutputChangesNothing) {
   OutputLedger ledger;
   const auto a = ledger.Hold(64);
   const auto b = ledger.Hold(128);
@@ -32,7 +32,7 @@ TEST(OutputLedgerTest, ReleasingTwiceOrTheUnknownChangesNothing) {
   EXPECT_FALSE(ledger.Release(a).was_held);
 }
 
-TEST(OutputLedgerTest, ThousandsInAnyOrderEndAtTheLastCursor) {
+TEST(OutputLedgerTest, ReleasesInRandomOrderReachTheLastCursor) {
   OutputLedger ledger;
   std::mt19937 random(5);
   std::vector<std::uint64_t> tickets;

@@ -8,7 +8,7 @@
 namespace kvd {
 namespace {
 
-TEST(RequestTableTest, IdsAreFoundUntilFreedAndNeverComeBack) {
+TEST(RequestTableTest, IdsAreFoundUntilFreedAndNeverReused) {
   RequestTable table;
   std::set<RequestId> seen;
   for (int i = 0; i < 1000; ++i) {
@@ -26,7 +26,7 @@ TEST(RequestTableTest, IdsAreFoundUntilFreedAndNeverComeBack) {
   EXPECT_EQ(table.Find(static_cast<RequestId>(~0ull)), nullptr);
 }
 
-TEST(RequestTableTest, AFreedEntryStartsAfresh) {
+TEST(RequestTableTest, AFreedEntryIsReset) {
   RequestTable table;
   PendingRequest* request = table.Add(OutputMode::kInPlace);
   request->is_final = request->is_abandoned = true;
@@ -37,7 +37,7 @@ TEST(RequestTableTest, AFreedEntryStartsAfresh) {
   EXPECT_TRUE(next->collected.empty());
 }
 
-TEST(RequestTableTest, TheWindowHoldsWhatWasSentAndHasNoAnswer) {
+TEST(RequestTableTest, TheWindowHoldsRequestsThatWereSentAndNotAnswered) {
   RequestTable table;
   std::vector<PendingRequest*> sent;
   for (std::size_t i = 0; i < layout::kAppliedMax; ++i) {
@@ -58,7 +58,7 @@ TEST(RequestTableTest, TheWindowHoldsWhatWasSentAndHasNoAnswer) {
   EXPECT_TRUE(table.FitsWindow(*table.Add(OutputMode::kCollect, true)));
 }
 
-TEST(RequestTableTest, AnAdoptedRequestIsAnEntryLikeOthers) {
+TEST(RequestTableTest, AnAdoptedRequestIsFoundLikeOthers) {
   RequestTable table;
   PendingRequest* const own = table.Add(OutputMode::kCollect);
   // The same index as that of `own`, in use, and an index that the table does not have yet.
@@ -103,7 +103,7 @@ TEST(RequestTableTest, AnotherProcessSkipsIdsThatLeftNoRecord) {
   EXPECT_GT(static_cast<std::uint64_t>(table.Add(OutputMode::kCollect)->id), late);
 }
 
-TEST(RequestTableTest, ThereIsALimit) {
+TEST(RequestTableTest, TheNumberOfRequestsIsLimited) {
   RequestTable table;
   for (std::size_t i = 0; i < RequestTable::kRequestsMax; ++i) {
     ASSERT_NE(table.Add(OutputMode::kCollect), nullptr);

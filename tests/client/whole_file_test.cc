@@ -56,7 +56,7 @@ TEST_F(WholeFileTest, AWriterThatDoesNotCommitLeavesTheOldFile) {
   EXPECT_EQ(FileCount(), 1u);
 }
 
-TEST_F(WholeFileTest, TwoWritersOfOnePathDoNotDisturbEachOther) {
+TEST_F(WholeFileTest, TwoWritersOfOnePathWriteSeparateFiles) {
   auto first = WholeFileWriter::Create(path());
   auto second = WholeFileWriter::Create(path());
   ASSERT_TRUE(first) << first.error().message;
@@ -72,7 +72,7 @@ TEST_F(WholeFileTest, TwoWritersOfOnePathDoNotDisturbEachOther) {
 
 // A killed process leaves its temporary files. The kernel may give the process id of a killed
 // process to another process.
-TEST_F(WholeFileTest, TemporaryFilesOfAKilledProcessDoNotMatter) {
+TEST_F(WholeFileTest, TemporaryFilesOfAKilledProcessAreIgnored) {
   const std::string prefix = path() + "." + std::to_string(::getpid()) + "-";
   for (int number = 1; number <= 20; ++number) {
     std::ofstream(prefix + std::to_string(number) + ".tmp") << "left";
@@ -83,7 +83,7 @@ TEST_F(WholeFileTest, TemporaryFilesOfAKilledProcessDoNotMatter) {
   EXPECT_EQ(Text(), "new");
 }
 
-TEST_F(WholeFileTest, WhatCannotBeReadOrWrittenIsNamed) {
+TEST_F(WholeFileTest, AFileThatCannotBeReadOrWrittenIsNamed) {
   EXPECT_EQ(ReadWholeFile(path()).error().code, Code::kNotFound);
   EXPECT_EQ(ReadWholeFile(folder_).error().code, Code::kInvalidArgument);
   const auto writer = WholeFileWriter::Create(folder_ / "missing" / "file");

@@ -304,12 +304,12 @@ void DaemonKillTest::KillAgainAndAgain(const std::string& model, int kills) {
               static_cast<unsigned long long>(checked_));
 }
 
-TEST_F(DaemonKillTest, WhatWasAcknowledgedOutlivesEveryKillAndGoesOnBitForBit) {
+TEST_F(DaemonKillTest, AcknowledgedStateSurvivesEveryKillAndContinuesBitForBit) {
   KillAgainAndAgain(test::TinyModelPath(test::TinyLlama()), KillCount() - KillCount() / 4);
 }
 
 // Half of the layers of this model have a recurrent state.
-TEST_F(DaemonKillTest, SoDoRecurrentStates) {
+TEST_F(DaemonKillTest, AcknowledgedRecurrentStatesSurviveEveryKill) {
   KillAgainAndAgain("models/notebook-1m-hybrid-q8_0.gguf", KillCount() / 4);
 }
 

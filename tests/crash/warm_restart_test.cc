@@ -84,21 +84,21 @@ TEST_F(WarmRestartTest, SigtermKeepsTheStateAndForgetRemovesIt) {
   ExpectGone();
 }
 
-TEST_F(WarmRestartTest, AnEmptyMemoryLeavesNothing) {
+TEST_F(WarmRestartTest, AnEmptyMemoryLeavesNoState) {
   ASSERT_TRUE(Connect().Unpublish("kept"));
   ASSERT_TRUE(daemon_->Stop());
   EXPECT_FALSE(fs::exists(State("pool")));
   EXPECT_FALSE(fs::exists(State("meta")));
 }
 
-TEST_F(WarmRestartTest, AnotherConfigurationStartsColdWithTheReason) {
+TEST_F(WarmRestartTest, AnotherConfigurationStartsColdAndLogsTheReason) {
   StartAgain({"-c", "2048"});
   EXPECT_THAT(daemon_->log_text(), HasSubstr("geometry: of another configuration"));
   EXPECT_TRUE(fs::exists(State("meta.bad")));
   ExpectGone();
 }
 
-TEST_F(WarmRestartTest, ADamagedHeaderStartsColdWithTheReason) {
+TEST_F(WarmRestartTest, ADamagedHeaderStartsColdAndLogsTheReason) {
   ASSERT_TRUE(daemon_->Stop());
   std::fstream meta(State("meta"), std::ios::in | std::ios::out | std::ios::binary);
   meta.seekp(40).write("x", 1);
@@ -108,7 +108,7 @@ TEST_F(WarmRestartTest, ADamagedHeaderStartsColdWithTheReason) {
   ExpectGone();
 }
 
-TEST_F(WarmRestartTest, CellsThatAreNoNumbersAreFoundWhereTheyAreLookedFor) {
+TEST_F(WarmRestartTest, CellsThatAreNotFiniteAreFoundWithVerifyPool) {
   ASSERT_TRUE(daemon_->Stop());
   std::fstream pool(State("pool"), std::ios::in | std::ios::out | std::ios::binary);
   pool.write("\xff\xff\xff\xff\xff\xff\xff\xff", 8);  // overwrites the first key with NaNs (f16)

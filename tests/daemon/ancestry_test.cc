@@ -40,7 +40,7 @@ class AncestryTest : public test::ServiceTest {
   }
 };
 
-TEST_F(AncestryTest, TheChainIsToldWithTheEditsOfEach) {
+TEST_F(AncestryTest, EachAncestorIsListedWithItsEdits) {
   const SequenceHandle base = Filled(client_, 40);
   const SequenceHandle middle = ForkOf(client_, base);
   wire::Submission removed = Make(Verb::kRemoveRange, middle);
@@ -73,7 +73,7 @@ TEST_F(AncestryTest, TheChainIsToldWithTheEditsOfEach) {
   EXPECT_EQ(log[2].edit_count, 0u);
 }
 
-TEST_F(AncestryTest, AChainEndsWhereAParentIsGone) {
+TEST_F(AncestryTest, TheAncestryEndsAtADroppedParent) {
   const SequenceHandle base = Filled(client_, 40);
   const SequenceHandle fork = ForkOf(client_, base);
   ASSERT_EQ(Call(client_, Make(Verb::kDrop, base)).code, Code::kOk);
@@ -84,7 +84,7 @@ TEST_F(AncestryTest, AChainEndsWhereAParentIsGone) {
   EXPECT_EQ(log[0].parent_cells, 40u);
 }
 
-TEST_F(AncestryTest, AnotherUidsParentIsNotShown) {
+TEST_F(AncestryTest, AParentOfAnotherUidIsNotShown) {
   const SequenceHandle hidden = Filled(client_, 40);
   Publish(hidden, "ours", wire::kFlagPublic);
   const Reply attached = CallText(stranger_, Make(Verb::kAttach), "ours");
@@ -110,7 +110,7 @@ TEST_F(AncestryTest, AnotherUidsParentIsNotShown) {
   EXPECT_EQ(Log(stranger_, attached.sequence).size(), 1u);
 }
 
-TEST_F(AncestryTest, AChainOfManyForksIsToldAsFarAsItsLimit) {
+TEST_F(AncestryTest, ALongAncestryIsListedUpToTheLimit) {
   SequenceHandle last = Filled(client_, 3);
   for (std::size_t number = 1; number < wire::kLogSequencesMax; ++number) {
     last = ForkOf(client_, last);

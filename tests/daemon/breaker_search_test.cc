@@ -106,7 +106,7 @@ void ExpectPenalties(const std::vector<std::string>& line) {
   }
 }
 
-TEST(BreakerSearchTest, FindsTheBreakersThatLlamaFinds) {
+TEST(BreakerSearchTest, FindsTheBreakersThatLlamaCppFinds) {
   const auto lines = Recorded();
   ASSERT_EQ(lines.size(), 40u);
   for (const std::vector<std::string>& line : lines) {
@@ -119,7 +119,7 @@ TEST(BreakerSearchTest, FindsTheBreakersThatLlamaFinds) {
   }
 }
 
-TEST(BreakerSearchTest, TheResultDoesNotDependOnTheParts) {
+TEST(BreakerSearchTest, TheResultDoesNotDependOnTheSlices) {
   const auto vocabulary = VocabularyOf("byte-pair.gguf");
   const auto whole = Found(*vocabulary, 3, 1'000'000);
   const auto parts = Found(*vocabulary, 3, 1);
@@ -130,7 +130,7 @@ TEST(BreakerSearchTest, TheResultDoesNotDependOnTheParts) {
   }
 }
 
-TEST(BreakerSearchTest, WithoutBreakersOrTokenizerThereIsNothingToSearch) {
+TEST(BreakerSearchTest, WithoutBreakersOrTokenizerTheSearchIsEmpty) {
   const auto vocabulary = VocabularyOf("byte-pair.gguf");
   BreakerSearch none(*vocabulary, {});
   EXPECT_TRUE(none.is_done());
@@ -141,7 +141,7 @@ TEST(BreakerSearchTest, WithoutBreakersOrTokenizerThereIsNothingToSearch) {
   EXPECT_TRUE(search.is_done());
 }
 
-TEST(BreakerCacheTest, KeepsTheEightThatWereUsedLast) {
+TEST(BreakerCacheTest, KeepsTheEightMostRecentResults) {
   BreakerCache cache;
   const auto name = [](int i) { return std::vector<std::string>{std::to_string(i)}; };
   for (int i = 0; i < 8; ++i) cache.Put(name(i), std::make_shared<const DryBreakers>());

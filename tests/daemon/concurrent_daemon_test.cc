@@ -354,7 +354,7 @@ void LookAt(Memory& memory, const std::atomic<bool>& stop) {
 
 class ConcurrentDaemonTest : public ::testing::TestWithParam<bool> {};
 
-TEST_P(ConcurrentDaemonTest, ClientsThatDoEverythingAtOnceAreAnsweredAndDisturbNoAnswer) {
+TEST_P(ConcurrentDaemonTest, ConcurrentClientsGetTheRepliesThatTheyGetAlone) {
   SetLogLevel(LogLevel::kOff);
   const test::TemporaryFolder folder;
   ModelShape shape = test::TinyLlama();

@@ -45,7 +45,7 @@ TEST_F(FreeMemoryTest, WithoutALimitAllAvailableMemoryIsFree) {
   EXPECT_EQ(FreeMemoryBytes(root_), 8 * kMiB);
 }
 
-TEST_F(FreeMemoryTest, ALimitOfTheGroupLeavesWhatIsNotUsed) {
+TEST_F(FreeMemoryTest, TheLimitOfAControlGroupLeavesItsUnusedBytes) {
   Limit("/kvd.slice/kvd.service", std::to_string(3 * kMiB), kMiB);
   EXPECT_EQ(FreeMemoryBytes(root_), 2 * kMiB);
   Limit("/kvd.slice/kvd.service", std::to_string(3 * kMiB), 4 * kMiB);
@@ -54,7 +54,7 @@ TEST_F(FreeMemoryTest, ALimitOfTheGroupLeavesWhatIsNotUsed) {
   EXPECT_EQ(FreeMemoryBytes(root_), 8 * kMiB);
 }
 
-TEST_F(FreeMemoryTest, TheLimitOfAParentApplies) {
+TEST_F(FreeMemoryTest, TheLimitOfAParentGroupApplies) {
   Limit("/kvd.slice/kvd.service", std::to_string(7 * kMiB), 0);
   Limit("/kvd.slice", std::to_string(6 * kMiB), kMiB);
   EXPECT_EQ(FreeMemoryBytes(root_), 5 * kMiB);
@@ -62,7 +62,7 @@ TEST_F(FreeMemoryTest, TheLimitOfAParentApplies) {
   EXPECT_EQ(FreeMemoryBytes(root_), 3 * kMiB);
 }
 
-TEST_F(FreeMemoryTest, AContainersOwnRootGroupIsRead) {
+TEST_F(FreeMemoryTest, TheRootGroupOfAContainerIsRead) {
   Write("/proc/self/cgroup", "0::/\n");
   Limit("", std::to_string(4 * kMiB), kMiB);
   EXPECT_EQ(FreeMemoryBytes(root_), 3 * kMiB);
@@ -81,7 +81,7 @@ TEST_F(FreeMemoryTest, UnknownMemoryCountsAsNone) {
   EXPECT_EQ(FreeMemoryBytes(root_), 0u);
 }
 
-TEST(FreeMemoryOfThisMachineTest, SomeMemoryIsFree) { EXPECT_GT(FreeMemoryBytes(), 0u); }
+TEST(FreeMemoryOfThisMachineTest, FreeMemoryIsAboveZero) { EXPECT_GT(FreeMemoryBytes(), 0u); }
 
 }  // namespace
 }  // namespace kvd

@@ -15,24 +15,28 @@ using test::GenerateRetryTest;
 using testing::HasSubstr;
 using wire::Verb;
 
-TEST_P(GenerateRetryTest, GoesOnFromEveryRound) { ExpectTheSameFromEveryRound({}); }
+TEST_P(GenerateRetryTest, ARetriedGenerationResumesAtEveryRound) {
+  ExpectTheSameFromEveryRound({});
+}
 
-TEST_P(GenerateRetryTest, SamplersGoOnToo) {
+TEST_P(GenerateRetryTest, ARetriedGenerationResumesWithItsSampler) {
   const Wish resumed{.flags = wire::kIgnoreEos | wire::kResumeSampler};
   ExpectTheSameFromEveryRound(resumed);
   EXPECT_NE(Run(resumed, std::nullopt, 0).tokens, Run({}, std::nullopt, 0).tokens);
 }
 
-TEST_P(GenerateRetryTest, GreedyOnesDoToo) { ExpectTheSameFromEveryRound({.temperature = 0}); }
+TEST_P(GenerateRetryTest, ARetriedGreedyGenerationResumes) {
+  ExpectTheSameFromEveryRound({.temperature = 0});
+}
 
-TEST_P(GenerateRetryTest, PenaltiesLookAtTheSameHistory) {
+TEST_P(GenerateRetryTest, ARetriedGenerationKeepsTheHistoryOfPenalties) {
   ExpectTheSameFromEveryRound({.prompt = 3, .repeat_penalty = 1.7f});
 }
 
 // A recurrent model may lack the row of the last token, so adapting samplers may miss one update.
 class AdaptingRetryTest : public GenerateRetryTest {};
 
-TEST_P(AdaptingRetryTest, SamplersGoOnFromTheirNumbers) {
+TEST_P(AdaptingRetryTest, ARetriedGenerationResumesWithTheAdaptedState) {
   SamplingParams mirostat = kPlainSampling;
   mirostat.mirostat_tau = 1.5f;
   mirostat.mirostat_eta = 0.7f;
@@ -50,7 +54,7 @@ TEST_P(AdaptingRetryTest, SamplersGoOnFromTheirNumbers) {
   ExpectTheSameFromEveryRound(resumed);
 }
 
-TEST_P(GenerateRetryTest, LlamaCppsDrawsGoOnToo) {
+TEST_P(GenerateRetryTest, ARetriedGenerationResumesWithTheDrawsOfLlamaCpp) {
   Wish wish{.flags = wire::kIgnoreEos | wire::kLlamaDraws};
   ExpectTheSameFromEveryRound(wish);
   EXPECT_NE(Run(wish, std::nullopt, 0).tokens, Run({}, std::nullopt, 0).tokens);
@@ -60,7 +64,7 @@ TEST_P(GenerateRetryTest, LlamaCppsDrawsGoOnToo) {
 
 // A token takes one or two draws if a grammar may refuse the first one, and XTC or mirostat may
 // take none. With a recurrent model, the row of the last token may be lost.
-TEST_P(AdaptingRetryTest, LlamaCppsDrawsAreCountedByTheirTokens) {
+TEST_P(AdaptingRetryTest, ResumedDrawsOfLlamaCppAreCountedByTokens) {
   constexpr std::uint32_t kFlags = wire::kIgnoreEos | wire::kLlamaDraws;
   ExpectTheSameFromEveryRound(
       {.predict_max = 24, .flags = kFlags, .grammar = "root ::= ([a-m] \"fgh\" [k-z])*"});
@@ -81,7 +85,7 @@ TEST_P(AdaptingRetryTest, LlamaCppsDrawsAreCountedByTheirTokens) {
   ExpectTheSameFromEveryRound({.sampling = mirostat, .flags = kFlags});
 }
 
-TEST_P(AdaptingRetryTest, TheLastTokenIsNotComputedIfItMayBeSkipped) {
+TEST_P(AdaptingRetryTest, ALastTokenThatMayBeSkippedIsNotComputed) {
   constexpr std::uint32_t kFlags = wire::kIgnoreEos | wire::kSkipLast;
   ExpectTheSameFromEveryRound({.flags = kFlags});
   EXPECT_EQ(Run({.flags = kFlags}, std::nullopt, 0).result->skipped, 1);
@@ -98,7 +102,7 @@ TEST_P(AdaptingRetryTest, TheLastTokenIsNotComputedIfItMayBeSkipped) {
   ExpectTheSameFromEveryRound({.flags = kFlags, .stops = {stop}});
 }
 
-TEST_P(GenerateRetryTest, DryAndXtcGoOnToo) {
+TEST_P(GenerateRetryTest, ARetriedGenerationResumesWithDryAndXtc) {
   SamplingParams sampling = kPlainSampling;
   sampling.dry_multiplier = 2;
   sampling.dry_penalty_last = -1;
@@ -107,11 +111,11 @@ TEST_P(GenerateRetryTest, DryAndXtcGoOnToo) {
   ExpectTheSameFromEveryRound({.sampling = sampling});
 }
 
-TEST_P(GenerateRetryTest, LogProbabilitiesComeWithEveryToken) {
+TEST_P(GenerateRetryTest, ARetriedGenerationSendsTheSameLogProbabilities) {
   ExpectTheSameFromEveryRound({.logprob_count = 2});
 }
 
-TEST_P(GenerateRetryTest, StopStringsMatchAcrossTheCut) {
+TEST_P(GenerateRetryTest, StopStringsMatchAcrossThePointOfResumption) {
   const Generated whole = Run({}, std::nullopt, 0);
   ASSERT_GE(whole.text.size(), 8u);
   const std::string stop = whole.text.substr(5, 3);
@@ -123,7 +127,7 @@ TEST_P(GenerateRetryTest, StopStringsMatchAcrossTheCut) {
 constexpr std::string_view kForcing =
     "root ::= \"ab\" ([c-f] \"gh\" [a-z] \"klmnopqrst\" [a-z] [a-z])*";
 
-TEST_P(GenerateRetryTest, GrammarsGoOnToo) {
+TEST_P(GenerateRetryTest, ARetriedGenerationResumesWithItsGrammar) {
   ExpectTheSameFromEveryRound({.predict_max = 24, .grammar = kForcing});
   const Generated whole = Run({.predict_max = 24, .grammar = kForcing}, std::nullopt, 0);
   EXPECT_EQ(whole.text.substr(0, 2), "ab");
@@ -138,7 +142,7 @@ TEST_P(GenerateRetryTest, GrammarsWithLogProbabilitiesDrawEveryToken) {
   EXPECT_EQ(Run(wish, std::nullopt, 0).tokens_in_piece_max, 1u);
 }
 
-TEST_P(GenerateRetryTest, AStopTextWithinForcedTextEndsTheAnswer) {
+TEST_P(GenerateRetryTest, AStopStringWithinForcedTextEndsTheGeneration) {
   const Wish wish{.predict_max = 9, .stops = {"gh"}, .grammar = kForcing};
   ExpectTheSameFromEveryRound(wish);
   const Generated whole = Run(wish, std::nullopt, 0);
@@ -148,14 +152,14 @@ TEST_P(GenerateRetryTest, AStopTextWithinForcedTextEndsTheAnswer) {
   EXPECT_EQ(whole.result->finish, wire::kFinishStop);
 }
 
-TEST_P(GenerateRetryTest, AnAnswerMayEndInsideAForcedRun) {
+TEST_P(GenerateRetryTest, AGenerationMayEndInsideForcedText) {
   for (std::int32_t tokens = 1; tokens < 12; ++tokens) {
     ExpectTheSameFromEveryRound({.prompt = 2, .predict_max = tokens, .grammar = kForcing});
   }
 }
 
 // A last token that the grammar forces is computed together with the tokens before it.
-TEST_P(GenerateRetryTest, OnlyADrawnLastTokenIsSkipped) {
+TEST_P(GenerateRetryTest, AForcedLastTokenIsNotSkipped) {
   constexpr std::uint32_t kFlags = wire::kIgnoreEos | wire::kSkipLast;
   int skipped = 0;
   for (std::int32_t tokens = 1; tokens < 12; ++tokens) {
@@ -168,7 +172,7 @@ TEST_P(GenerateRetryTest, OnlyADrawnLastTokenIsSkipped) {
   EXPECT_LT(skipped, 11);
 }
 
-TEST_P(GenerateRetryTest, AGrammarThatEndsEndsTheAnswer) {
+TEST_P(GenerateRetryTest, TheEndOfTheGrammarEndsTheGeneration) {
   // Without end tokens (kIgnoreEos), nothing can follow "abcde".
   const GenerateRetryTest::Wish wish{.grammar = "root ::= \"abc\" [d] \"e\""};
   ExpectTheSameFromEveryRound(wish);
@@ -207,11 +211,11 @@ TEST_P(GenerateRetryTest, LazyGrammarsBeginAtTheirTrigger) {
   EXPECT_EQ(Run(by_token, std::nullopt, 0).text.substr(0, 8), whole.text.substr(0, 8));
 }
 
-TEST_P(GenerateRetryTest, PromptsAloneAreComputedOnce) {
+TEST_P(GenerateRetryTest, ARetriedPromptWithoutGenerationIsComputedOnce) {
   ExpectTheSameFromEveryRound({.predict_max = 0});
 }
 
-TEST_P(GenerateRetryTest, WhatDoesNotFitIsRefused) {
+TEST_P(GenerateRetryTest, ARetryThatContradictsTheSequenceIsRefused) {
   const SequenceHandle sequence = Filled(3);
   const std::vector<std::byte> payload = PayloadOf({});
   wire::Submission generate = WithId(Make(Verb::kGenerate, sequence));

@@ -72,7 +72,7 @@ TEST_F(GrammarWorkerTest, AGrammarIsCompiledOnceForItsOwner) {
   EXPECT_GE(Held(2), GrammarWorker::kCacheBytes);
 }
 
-TEST_F(GrammarWorkerTest, KeptGrammarsGiveWayToNewOnes) {
+TEST_F(GrammarWorkerTest, NewGrammarsEvictCachedOnes) {
   for (int i = 0; i < 20; ++i) {
     (void)Compiled(2, "root ::= \"" + std::string(1, static_cast<char>('a' + i)) + "\"");
   }
@@ -96,7 +96,7 @@ TEST_F(GrammarWorkerTest, KeptGrammarsGiveWayToNewOnes) {
   EXPECT_NE(Compiled(2, "root ::= \"z\""), nullptr);
 }
 
-TEST_F(GrammarWorkerTest, OwnersTakeTurns) {
+TEST_F(GrammarWorkerTest, OwnersAreServedInTurn) {
   std::vector<std::shared_ptr<GrammarJob>> first;
   for (int i = 0; i < 4; ++i) first.push_back(Begin(2, "root ::= \"a\""));
   const auto other = Begin(3, "root ::= \"b\"");
@@ -109,7 +109,7 @@ TEST_F(GrammarWorkerTest, OwnersTakeTurns) {
   EXPECT_TRUE(first[3]->is_done());
 }
 
-TEST_F(GrammarWorkerTest, ErrorsAreThoseOfTheGrammarAndOfThePast) {
+TEST_F(GrammarWorkerTest, ErrorsOfTheGrammarAndOfTheEarlierTextAreReported) {
   auto job = Begin(1, "root ::= (");
   RunAll();
   auto failed = job->Take();
@@ -134,7 +134,7 @@ TEST_F(GrammarWorkerTest, ErrorsAreThoseOfTheGrammarAndOfThePast) {
   EXPECT_EQ(failed.error().code, Code::kCancelled);
 }
 
-TEST_F(GrammarWorkerTest, MasksAreComputedAheadOnce) {
+TEST_F(GrammarWorkerTest, AMaskIsComputedAheadOnlyOnce) {
   const auto job = Begin(1, "root ::= [a-c]+");
   RunAll();
   auto answer = job->Take();

@@ -53,7 +53,7 @@ class IdleWorkTest : public SchedulerTest {
   Scheduler idle_;
 };
 
-TEST_F(IdleWorkTest, BeginsAfterTheWaitAndEnds) {
+TEST_F(IdleWorkTest, IdleWorkBeginsAfterTheWaitAndEnds) {
   work_.slices_max = 7;
   EXPECT_EQ(Rounds(5), 0u);
   now_ += kWait - milliseconds(1);
@@ -64,7 +64,7 @@ TEST_F(IdleWorkTest, BeginsAfterTheWaitAndEnds) {
   EXPECT_EQ(work_.slices, 7u);
 }
 
-TEST_F(IdleWorkTest, ARequestWaitsForOneSliceAtMost) {
+TEST_F(IdleWorkTest, ARequestWaitsForAtMostOneSlice) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   Rounds(1);
@@ -84,7 +84,7 @@ TEST_F(IdleWorkTest, ARequestWaitsForOneSliceAtMost) {
   EXPECT_EQ(work_.slices, 8u);
 }
 
-TEST_F(IdleWorkTest, RequestsAtShortIntervalsKeepItFromBeginning) {
+TEST_F(IdleWorkTest, RequestsAtShortIntervalsPreventIdleWork) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   Submit(client, 1, sequence, 10);
@@ -100,7 +100,7 @@ TEST_F(IdleWorkTest, RequestsAtShortIntervalsKeepItFromBeginning) {
   EXPECT_EQ(work_.slices, 0u);
 }
 
-TEST_F(IdleWorkTest, WorkThatCannotBeDoneIsTriedAgainAfterTheWait) {
+TEST_F(IdleWorkTest, WorkThatFailsIsRetriedAfterTheWait) {
   Rounds(1);
   work_.waits = true;
   for (std::size_t attempt = 1; attempt <= 3; ++attempt) {

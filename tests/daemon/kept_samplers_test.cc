@@ -23,7 +23,7 @@ SamplerProgress Drawn(std::uint64_t draw_count, float mu = 0) {
   return progress;
 }
 
-TEST(KeptSamplersTest, ForksHaveTheSamplerOfTheirSourceUntilOneDrawsOn) {
+TEST(KeptSamplersTest, ForksShareTheSamplerStateOfTheirSourceUntilOneDraws) {
   test::FakeEngine engine;
   KeptSamplers samplers(engine.memory(), engine.config().vocab_size);
   const SequenceHandle source = *engine.memory().sequences().Create(kOwner);
@@ -42,7 +42,7 @@ TEST(KeptSamplersTest, ForksHaveTheSamplerOfTheirSourceUntilOneDrawsOn) {
   EXPECT_EQ(samplers.Find(forks[1])->options.seed, 7u);
 }
 
-TEST(KeptSamplersTest, OtherDaemonsFindThemInTheMemoryButForBiases) {
+TEST(KeptSamplersTest, TheNextDaemonFindsSamplerStatesWithoutBiases) {
   test::FakeEngine engine;
   Memory& memory = engine.memory();
   const SequenceHandle source = *memory.sequences().Create(kOwner);
@@ -81,7 +81,7 @@ TEST(KeptSamplersTest, OtherDaemonsFindThemInTheMemoryButForBiases) {
   EXPECT_EQ(second.Find(forks[0]).error().code, Code::kCorrupt);
 }
 
-TEST(KeptSamplersTest, SequencesThatAreGoneAreForgotten) {
+TEST(KeptSamplersTest, SamplerStatesOfDroppedSequencesAreRemoved) {
   test::FakeEngine engine;
   KeptSamplers samplers(engine.memory(), engine.config().vocab_size);
   const SequenceHandle stays = *engine.memory().sequences().Create(kOwner);

@@ -19,7 +19,7 @@ int CountOf(const std::string& text, const std::string& word) {
   return count;
 }
 
-TEST(LimitedLogTest, OfAnEventAFewLinesAreWrittenAndThenHowManyMoreThereWere) {
+TEST(LimitedLogTest, RepeatedEventsAreWrittenAFewTimesAndThenCounted) {
   test::SimulatedLoop loop([](std::size_t) { return std::size_t{0}; });
   LimitedLog log(loop);
   testing::internal::CaptureStderr();
@@ -43,7 +43,7 @@ TEST(LimitedLogTest, OfAnEventAFewLinesAreWrittenAndThenHowManyMoreThereWere) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("refused uid=8"));
 }
 
-TEST(LimitedLogTest, WhatWasLeftOutIsToldAtTheEnd) {
+TEST(LimitedLogTest, TheNumberOfOmittedLinesIsWrittenAtTheEnd) {
   test::SimulatedLoop loop([](std::size_t) { return std::size_t{0}; });
   std::optional<LimitedLog> log(std::in_place, loop);
   testing::internal::CaptureStderr();

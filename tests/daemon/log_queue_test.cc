@@ -63,7 +63,7 @@ class LogQueueTest : public testing::Test {
   std::optional<LogQueue> queue_;
 };
 
-TEST_F(LogQueueTest, LinesAreWrittenInTheirOrderAlsoThoseFromBeforeTheStart) {
+TEST_F(LogQueueTest, LinesAreWrittenInOrderIncludingThoseBeforeTheStart) {
   LogQueue& queue = Make(1 << 20);
   std::string expected;
   for (int i = 0; i < 1000; ++i) {
@@ -79,7 +79,7 @@ TEST_F(LogQueueTest, LinesAreWrittenInTheirOrderAlsoThoseFromBeforeTheStart) {
 }
 
 // A queue that waited for the reader would block the loop of this test forever.
-TEST_F(LogQueueTest, WhileTheReaderStallsTheOldestLinesAreDroppedAndCounted) {
+TEST_F(LogQueueTest, AStalledReaderLosesTheOldestLinesWhichAreCounted) {
   constexpr int kLines = 10'000;
   LogQueue& queue = Make(64 << 10);
   FillPipe();
@@ -106,7 +106,7 @@ TEST_F(LogQueueTest, WhileTheReaderStallsTheOldestLinesAreDroppedAndCounted) {
   EXPECT_EQ(static_cast<std::size_t>(written) + dropped, std::size_t{kLines});
 }
 
-TEST_F(LogQueueTest, AStopGivesUpWhereTheReaderTakesNothing) {
+TEST_F(LogQueueTest, AStopDoesNotWaitForAStalledReader) {
   LogQueue& queue = Make(1 << 20);
   FillPipe();
   queue.Start();
@@ -117,14 +117,25 @@ TEST_F(LogQueueTest, AStopGivesUpWhereTheReaderTakesNothing) {
   EXPECT_THAT(ReadAll(), testing::Not(HasSubstr("a line")));
 }
 
-TEST_F(LogQueueTest, WithoutAReaderLinesAreLostAndNothingElse) {
+TEST_F(LogQueueTest, LinesWithoutAReaderAreLostAndLaterLinesAreWritten) {
   ::signal(SIGPIPE, SIG_IGN);
   LogQueue& queue = Make(1 << 20);
   reader_.reset();
   queue.Start();
-  for (int i = 0; i < 100; ++i) queue.Add("a line\n");
+  for (int i = 0; i < 100; ++i) queue.Add("lost\n");
+  queue.Wait(kLong);
+  // The queue's descriptor becomes the writing end of a pipe that has a reader.
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  reader_.reset(ends[0]);
+  const UniqueFd writer(ends[1]);
+  ASSERT_GE(::dup2(writer.get(), writer_.get()), 0);
+  queue.Add("later\n");
   queue.Wait(kLong);
   queue.Stop(kPatience);
+  writer_.reset();
+  ASSERT_EQ(::fcntl(reader_.get(), F_SETFL, O_NONBLOCK), 0);
+  EXPECT_EQ(ReadAll(), "later\n");
 }
 
 TEST_F(LogQueueTest, ALineThatIsLargerThanTheQueueIsDropped) {

@@ -65,7 +65,7 @@ class MapPublisherTest : public ::testing::Test {
                            .uid_of = [](OwnerId owner) { return UidOf(owner, kOwn); }}};
 };
 
-TEST_F(MapPublisherTest, AUidSeesItsOwnAndPublicSequencesAndTotalsOfAll) {
+TEST_F(MapPublisherTest, AUidSeesItsOwnAndPublicSequencesAndTheTotals) {
   const SequenceHandle mine = MakeSequence(kOwn, 40);
   const SequenceHandle theirs = MakeSequence(kOther, 10);
   const SequenceHandle shown =
@@ -103,7 +103,7 @@ std::vector<std::uint64_t> BlockWords(const MapReader& map) {
   return words;
 }
 
-TEST_F(MapPublisherTest, WhatAnotherUidDoesChangesNoBlockOfTheViewersMap) {
+TEST_F(MapPublisherTest, ChangesOfAnotherUidChangeNoBlockOfTheViewer) {
   const SequenceHandle mine = MakeSequence(kOwn, 40);
   const SequenceHandle shown =
       *memory().snapshots().Publish(mine, {OwnerId{kOwn}, SessionId{1}, 0}, "all", true, false);
@@ -139,7 +139,7 @@ TEST_F(MapPublisherTest, WhatAnotherUidDoesChangesNoBlockOfTheViewersMap) {
   expect_unchanged("an edit and a drop");
 }
 
-TEST_F(MapPublisherTest, SharedCellsAreThoseThatVisibleSequencesShare) {
+TEST_F(MapPublisherTest, OnlyCellsSharedByVisibleSequencesAreShownAsShared) {
   const SequenceHandle mine = MakeSequence(kOwn, 40);
   SequenceHandle fork{};
   ASSERT_TRUE(memory().sequences().Fork(mine, {OwnerId{kOwn}, SessionId{kOwn}, 0}, {&fork, 1}, 34));
@@ -156,7 +156,7 @@ TEST_F(MapPublisherTest, SharedCellsAreThoseThatVisibleSequencesShare) {
   EXPECT_EQ(shared, 34u);
 }
 
-TEST_F(MapPublisherTest, NothingIsWrittenUntilSomethingChanges) {
+TEST_F(MapPublisherTest, AnUnchangedMapIsNotWritten) {
   MakeSequence(kOwn, 5);
   MapReader map = Read(kOwn);
   publisher_.PublishNow();
@@ -173,7 +173,7 @@ TEST_F(MapPublisherTest, NothingIsWrittenUntilSomethingChanges) {
   EXPECT_EQ(map.totals().tokens_computed, 9u);
 }
 
-TEST_F(MapPublisherTest, WhoComesDuringAPassSeesAllOfTheNext) {
+TEST_F(MapPublisherTest, AViewerThatJoinsDuringAPassSeesTheNextPassWhole) {
   const SequenceHandle mine = MakeSequence(kOwn, 5);
   MapReader first = Read(kOwn);
   publisher_.PublishNow();
@@ -185,7 +185,7 @@ TEST_F(MapPublisherTest, WhoComesDuringAPassSeesAllOfTheNext) {
   EXPECT_EQ(Handles(first), Numbers({mine}));
 }
 
-TEST_F(MapPublisherTest, AMapIsOverWhenNobodyLooksAnyMore) {
+TEST_F(MapPublisherTest, AMapStopsWhenItsLastViewerLeaves) {
   MapReader map = Read(kOwn);
   ASSERT_TRUE(publisher_.Watch(OwnerId{kOwn}));
   publisher_.Unwatch(OwnerId{kOwn});

@@ -31,7 +31,7 @@ struct BadFlag {
 
 class OptionsBadFlagTest : public ::testing::TestWithParam<BadFlag> {};
 
-TEST_P(OptionsBadFlagTest, IsRefusedByName) {
+TEST_P(OptionsBadFlagTest, AWrongValueIsRefusedAndTheFlagNamed) {
   const auto parsed = Parse(GetParam().arguments);
   ASSERT_FALSE(parsed);
   EXPECT_EQ(parsed.error().code, Code::kInvalidArgument);
@@ -86,7 +86,7 @@ TEST(OptionsTest, TuningIsOnUnlessItIsSwitchedOff) {
   EXPECT_TRUE(MustParse({"--retune"}).retunes);
 }
 
-TEST(OptionsTest, LlamaCppSpellingsOfTwoLettersAreUnderstood) {
+TEST(OptionsTest, TwoLetterFlagsOfLlamaCppAreAccepted) {
   const DaemonOptions options = MustParse({"-ctk", "f32", "-ctv=bf16", "-ub", "64"});
   EXPECT_EQ(options.engine.k_type, kernels::DataType::kF32);
   EXPECT_EQ(options.engine.v_type, kernels::DataType::kBF16);
@@ -149,7 +149,7 @@ TEST(OptionsTest, HelpHasShortLinesAndADefaultForEveryValue) {
   EXPECT_GE(flags, 40u);
 }
 
-TEST(OptionsTest, QuotedKeepsALogLineWhole) {
+TEST(OptionsTest, QuotedTextContainsNoLineBreak) {
   EXPECT_EQ(Quoted("a\"b\n\xff"), "\"a\\x22b\\x0a\\xff\"");
 }
 

@@ -23,16 +23,16 @@ TEST(PermissionsTest, OwningSessionMayDoEverything) {
   EXPECT_EQ(AccessOf(CallerOf(1, 10), OwnedBy(1, 10)), SequenceAccess::kChange);
 }
 
-TEST(PermissionsTest, AnotherSessionOfTheUidReadsAndChangesByForce) {
+TEST(PermissionsTest, AnotherSessionOfTheUidReadsFreelyAndChangesByForce) {
   EXPECT_EQ(AccessOf(CallerOf(1, 11), OwnedBy(1, 10)), SequenceAccess::kChangeByForce);
 }
 
-TEST(PermissionsTest, AnotherSessionOfTheUidChangesRetainedOnes) {
+TEST(PermissionsTest, AnotherSessionOfTheUidChangesRetainedSequences) {
   EXPECT_EQ(AccessOf(CallerOf(1, 11), OwnedBy(1, 10, layout::kSequenceRetained)),
             SequenceAccess::kChange);
 }
 
-TEST(PermissionsTest, AnotherUidSeesNothingPrivate) {
+TEST(PermissionsTest, AnotherUidSeesNoPrivateSequence) {
   for (const std::uint32_t flags :
        {0u, std::uint32_t{layout::kSequenceRetained}, std::uint32_t{layout::kSequencePublished}}) {
     EXPECT_EQ(AccessOf(CallerOf(2, 10), OwnedBy(1, 10, flags)), SequenceAccess::kNone);
@@ -55,7 +55,7 @@ constexpr wire::Access kAccesses[] = {wire::Access::kNone, wire::Access::kRead,
                                       wire::Access::kChange, wire::Access::kEdit,
                                       wire::Access::kOwn};
 
-TEST(PermissionsTest, WhatMayNotBeSeenDoesNotExist) {
+TEST(PermissionsTest, AnInvisibleSequenceIsNotFound) {
   const SequenceInfo hidden = OwnedBy(1, 10);
   const std::string wanted = FailNotFound("sequence", hidden.handle).error().message;
   for (const wire::Access access : kAccesses) {
@@ -66,7 +66,7 @@ TEST(PermissionsTest, WhatMayNotBeSeenDoesNotExist) {
   }
 }
 
-TEST(PermissionsTest, ChangingByForceNeedsTheFlagAndNamesTheOwner) {
+TEST(PermissionsTest, ChangingNeedsTheForceFlagAndTheErrorNamesTheOwner) {
   const SequenceInfo info = OwnedBy(1, 10);
   for (const wire::Access access : {wire::Access::kChange, wire::Access::kEdit}) {
     const Status refused = CheckAccess(access, CallerOf(1, 11), info, false, "sequence");
@@ -78,7 +78,7 @@ TEST(PermissionsTest, ChangingByForceNeedsTheFlagAndNamesTheOwner) {
   }
 }
 
-TEST(PermissionsTest, OwnIsTheSessionsPrivateSequence) {
+TEST(PermissionsTest, OwnAccessNeedsAPrivateSequenceOfTheSession) {
   const auto check = [](const Caller& caller, const SequenceInfo& info) {
     const Status status = CheckAccess(wire::Access::kOwn, caller, info, true, "sequence");
     return status ? Code::kOk : status.error().code;

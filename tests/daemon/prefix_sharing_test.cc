@@ -21,7 +21,7 @@ using wire::Verb;
 
 using PrefixSharingTest = test::PromptTest;
 
-TEST_F(PrefixSharingTest, AnotherSessionsPromptIsNotComputedAgain) {
+TEST_F(PrefixSharingTest, APromptOfAnotherSessionIsNotComputedAgain) {
   EXPECT_EQ(Compute(client_, Prompt(300)),
             (PrefixReuse{0, PrefixOrigin::kNone, PrefixLimit::kNone}));
   const Tokens longer = Join(Prompt(300), {7, 8, 9});
@@ -35,7 +35,7 @@ TEST_F(PrefixSharingTest, AnotherSessionsPromptIsNotComputedAgain) {
   EXPECT_EQ(scheduler_.prefix_sharing().hits(), 2u);
 }
 
-TEST_F(PrefixSharingTest, WhatADepartedSessionLeavesIsTaken) {
+TEST_F(PrefixSharingTest, PromptsOfAClosedSessionAreReused) {
   const SequenceHandle left = Start(client_, Prompt(200));
   (void)Finish(client_);
   client_.session()->Close();
@@ -45,7 +45,7 @@ TEST_F(PrefixSharingTest, WhatADepartedSessionLeavesIsTaken) {
             (PrefixReuse{199, PrefixOrigin::kRetained, PrefixLimit::kComplete}));
 }
 
-TEST_F(PrefixSharingTest, OtherUidsAndOtherSaltsTakeNothing) {
+TEST_F(PrefixSharingTest, OtherUidsAndOtherSaltsReuseNothing) {
   EXPECT_EQ(Compute(client_, Prompt(100)).tokens, 0u);
   EXPECT_EQ(Compute(stranger_, Prompt(100)).tokens, 0u);
   wire::Submission create = Make(Verb::kCreate);
@@ -56,7 +56,7 @@ TEST_F(PrefixSharingTest, OtherUidsAndOtherSaltsTakeNothing) {
   EXPECT_EQ(Computed(), 300u);
 }
 
-TEST_F(PrefixSharingTest, ItCanBeSwitchedOffAndSaysWhyNot) {
+TEST_F(PrefixSharingTest, ReuseCanBeSwitchedOffAndTheReplyHasTheReason) {
   (void)Compute(client_, Prompt(100));
   const SequenceHandle off = Create(sibling_);
   Start(sibling_, off, Prompt(100), wire::LogitsWanted::kNone, wire::kFlagNoPrefix);
@@ -74,7 +74,7 @@ TEST_F(PrefixSharingTest, ItCanBeSwitchedOffAndSaysWhyNot) {
   EXPECT_EQ(Compute(sibling_, Prompt(10)).limit, PrefixLimit::kTooShort);
 }
 
-TEST_F(PrefixSharingTest, OfPromptsInFlightThatBeginAlikeOneIsComputed) {
+TEST_F(PrefixSharingTest, ACommonPrefixOfPromptsInFlightIsComputedOnce) {
   const Tokens first = Join(Prompt(300), {7, 8, 9});
   const Tokens second = Join(Prompt(300), {20, 21});
   const SequenceHandle a = Start(client_, first);
@@ -87,7 +87,7 @@ TEST_F(PrefixSharingTest, OfPromptsInFlightThatBeginAlikeOneIsComputed) {
   EXPECT_EQ(Computed(), 303u + 2u + 1u);
 }
 
-TEST_F(PrefixSharingTest, OtherPrefixesGoOnBeside) {
+TEST_F(PrefixSharingTest, PromptsWithOtherPrefixesDoNotWait) {
   (void)Start(client_, Prompt(300));
   (void)Start(sibling_, Prompt(300, 5));
   ASSERT_TRUE(scheduler_.RunOnce());
@@ -96,7 +96,7 @@ TEST_F(PrefixSharingTest, OtherPrefixesGoOnBeside) {
   EXPECT_EQ(Computed(), 600u);
 }
 
-TEST_F(PrefixSharingTest, WhoeverFollowsGoesOnWhenTheLeaderIsGone) {
+TEST_F(PrefixSharingTest, AFollowerContinuesWhenTheLeaderIsDropped) {
   const SequenceHandle a = Start(client_, Prompt(400));
   const SequenceHandle b = Start(sibling_, Prompt(400));
   ASSERT_TRUE(scheduler_.RunOnce());
@@ -111,7 +111,7 @@ TEST_F(PrefixSharingTest, WhoeverFollowsGoesOnWhenTheLeaderIsGone) {
   EXPECT_TRUE(engine_.memory().sequences().Query(a)) << "retained";
 }
 
-TEST_F(PrefixSharingTest, ADroppedLeaderTakesNothingFromWhoeverFollows) {
+TEST_F(PrefixSharingTest, ADroppedLeaderTakesNoCellsFromItsFollowers) {
   const SequenceHandle a = Start(client_, Prompt(400));
   const SequenceHandle b = Start(sibling_, Prompt(400));
   ASSERT_TRUE(scheduler_.RunOnce());
@@ -134,7 +134,7 @@ TEST_F(PrefixSharingTest, ACancelledFollowerEndsAtOnce) {
   EXPECT_EQ(Computed(), 400u);
 }
 
-TEST_F(PrefixSharingTest, ALeaderThatWaitsForItsClientIsNotWaitedFor) {
+TEST_F(PrefixSharingTest, FollowersDoNotWaitForALeaderThatWaitsForItsClient) {
   ChannelGeometry small;
   small.result_arena_bytes = wire::kArenaBytesMin;  // room for 256 rows of 64 floats
   TestSession slow(9, kOwn, small);
@@ -172,7 +172,7 @@ TEST_F(PrefixSharingTest, SequencesArePinnedRetainedAndDropped) {
   EXPECT_FALSE(engine_.memory().sequences().Query(kept));
 }
 
-TEST_F(PrefixSharingTest, WhoeverGoesOnWithARetainedSequenceHasIt) {
+TEST_F(PrefixSharingTest, ContinuingARetainedSequenceMakesTheSessionItsOwner) {
   const SequenceHandle sequence = Start(client_, Prompt(100));
   (void)Finish(client_);
   EXPECT_EQ(Call(client_, Make(Verb::kRetain, sequence)).value0, 1);
@@ -185,7 +185,7 @@ TEST_F(PrefixSharingTest, WhoeverGoesOnWithARetainedSequenceHasIt) {
   RunDry();
 }
 
-TEST_F(PrefixSharingTest, AVerbThatIsRefusedLeavesARetainedSequenceAsItWas) {
+TEST_F(PrefixSharingTest, ARefusedVerbLeavesARetainedSequenceUnchanged) {
   const SequenceHandle sequence = Filled(client_, 40);
   EXPECT_EQ(Call(client_, Make(Verb::kRetain, sequence)).value0, 1);
   const SequenceInfo before = *engine_.memory().sequences().Query(sequence);
@@ -211,7 +211,7 @@ TEST_F(PrefixSharingTest, AVerbThatIsRefusedLeavesARetainedSequenceAsItWas) {
 }
 
 // Retaining does not avoid the owner's quota: a retained sequence that is used again counts.
-TEST_F(PrefixSharingTest, ARetainedSequenceCountsForItsUserBeforeItIsChanged) {
+TEST_F(PrefixSharingTest, ARetainedSequenceCountsForItsNewOwnerBeforeItChanges) {
   const std::uint64_t total = engine_.memory().Usage().total_blocks;
   const std::uint64_t share =
       shares_.LimitsOf(OwnerOf(kOther), engine_.memory().geometry()).blocks[0];
@@ -248,7 +248,7 @@ class RetainsNothingTest : public PrefixSharingTest {
   Service apart_;
 };
 
-TEST_F(RetainsNothingTest, ADaemonMayKeepNothingOfThoseWhoLeave) {
+TEST_F(RetainsNothingTest, ADaemonCanBeToldToRetainNoSequences) {
   const SequenceHandle sequence = Start(client_, Prompt(100));
   (void)Finish(client_);
   apart_.SessionClosed(client_.session()->id());
@@ -260,20 +260,20 @@ class RecurrentPrefixTest : public PrefixSharingTest {
   RecurrentPrefixTest() : PrefixSharingTest({.cells = 4096, .has_state = true}) {}
 };
 
-TEST_F(RecurrentPrefixTest, TheSamePromptComputesItsLastTokenAlone) {
+TEST_F(RecurrentPrefixTest, TheSamePromptComputesOnlyItsLastToken) {
   (void)Compute(client_, Prompt(100));
   EXPECT_EQ(Compute(sibling_, Prompt(100)),
             (PrefixReuse{99, PrefixOrigin::kLive, PrefixLimit::kComplete}));
 }
 
-TEST_F(RecurrentPrefixTest, WherePromptsPartedOnceTheNextOneFindsACheckpoint) {
+TEST_F(RecurrentPrefixTest, ACheckpointIsMadeWhereTwoPromptsDiverged) {
   (void)Compute(client_, Join(Prompt(100), Prompt(50, 11)));
   const PrefixReuse second = Compute(sibling_, Join(Prompt(100), Prompt(50, 22)));
   EXPECT_EQ(second.limit, PrefixLimit::kNoCheckpoint);
   EXPECT_EQ(Compute(sibling_, Join(Prompt(100), Prompt(50, 33))).tokens, 100u);
 }
 
-TEST_F(RecurrentPrefixTest, AFollowerTakesTheStateWhereThePromptsPart) {
+TEST_F(RecurrentPrefixTest, AFollowerReusesTheStateWhereThePromptsDiverge) {
   const Tokens second = Join(Prompt(300), Prompt(40, 22));
   (void)Start(client_, Join(Prompt(300), Prompt(40, 11)));
   const SequenceHandle b = Start(sibling_, second);

@@ -91,7 +91,7 @@ class PromptCacheTest : public test::PromptTest {
   inline static std::optional<Posted> posted_;
 };
 
-TEST_F(PromptCacheTest, WhatWasLetGoIsWrittenAndReadWhenItIsGone) {
+TEST_F(PromptCacheTest, AnEvictedPromptIsReadFromDisk) {
   LeaveOnDisk(Prompt(300));
   EXPECT_EQ(cache_->Describe().spills, 1u);
   const std::size_t computed = Computed();
@@ -107,7 +107,7 @@ TEST_F(PromptCacheTest, WhatWasLetGoIsWrittenAndReadWhenItIsGone) {
   EXPECT_EQ(cache_->Describe().loads, 1u);
 }
 
-TEST_F(PromptCacheTest, AnotherTextTakesWhatItHasInCommon) {
+TEST_F(PromptCacheTest, APromptReusesTheCommonPartOfAnEntry) {
   LeaveOnDisk(Prompt(300));
   const Tokens other = Join(Prompt(120), {4, 4, 4, 4});
   const SequenceHandle sequence = Start(sibling_, other);
@@ -118,7 +118,7 @@ TEST_F(PromptCacheTest, AnotherTextTakesWhatItHasInCommon) {
   EXPECT_EQ(cache_->Describe().loaded_tokens, 120u);
 }
 
-TEST_F(PromptCacheTest, MoreIsReadThanThePoolHolds) {
+TEST_F(PromptCacheTest, AnEntryIsReadIfItIsLongerThanThePrefixInThePool) {
   LeaveOnDisk(Prompt(300));
   const SequenceHandle little = Create(client_);
   Start(client_, little, Prompt(40), wire::LogitsWanted::kNone, wire::kFlagNoPrefix);
@@ -129,7 +129,7 @@ TEST_F(PromptCacheTest, MoreIsReadThanThePoolHolds) {
   EXPECT_EQ(cache_->Describe().loads, 1u);
 }
 
-TEST_F(PromptCacheTest, OthersGoOnAndOneReadServesAllThatWait) {
+TEST_F(PromptCacheTest, OneReadServesAllWaitingPromptsAndOthersContinue) {
   LeaveOnDisk(Prompt(300));
   const std::size_t computed = Computed();
   const SequenceHandle a = Start(client_, Prompt(300));
@@ -148,7 +148,7 @@ TEST_F(PromptCacheTest, OthersGoOnAndOneReadServesAllThatWait) {
   EXPECT_EQ(cache_->Describe().loads, 1u);
 }
 
-TEST_F(PromptCacheTest, WhoeverNeedsMoreOfAnEntryThatIsReadAsksAgain) {
+TEST_F(PromptCacheTest, APromptThatNeedsMoreOfAnEntryReadsItAgain) {
   LeaveOnDisk(Prompt(300));
   const Tokens little = Join(Prompt(60), {4, 4});
   const SequenceHandle a = Start(client_, little);
@@ -164,7 +164,7 @@ TEST_F(PromptCacheTest, WhoeverNeedsMoreOfAnEntryThatIsReadAsksAgain) {
   ExpectHolds(b, Prompt(300));
 }
 
-TEST_F(PromptCacheTest, SaltsAndUidsStayApart) {
+TEST_F(PromptCacheTest, OtherSaltsAndUidsReuseNoEntry) {
   LeaveOnDisk(Prompt(300));
   EXPECT_EQ(ComputeFromDisk(stranger_, Prompt(300)).tokens, 0u);
   wire::Submission create = Make(Verb::kCreate);
@@ -207,7 +207,7 @@ TEST_F(PromptCacheTest, ACancelledPromptLeavesAPrefixBehind) {
             (PrefixReuse{299, PrefixOrigin::kRetained, PrefixLimit::kComplete}));
 }
 
-TEST_F(PromptCacheTest, WhatComputesFasterIsComputed) {
+TEST_F(PromptCacheTest, APromptThatComputesFasterIsNotRead) {
   LeaveOnDisk(Prompt(300));
   EXPECT_EQ(ComputeFromDisk(sibling_, Prompt(300)).tokens, 299u);
   Call(sibling_, Make(Verb::kKeep, Create(sibling_)));
@@ -224,7 +224,7 @@ TEST_F(PromptCacheTest, WhatComputesFasterIsComputed) {
   EXPECT_GT(described.computed_tokens_per_s, 1'000'000u);
 }
 
-TEST_F(PromptCacheTest, WithoutRoomToReadItThePromptGetsItsOwnAnswer) {
+TEST_F(PromptCacheTest, WithoutRoomForTheEntryThePromptContinuesWithoutIt) {
   LeaveOnDisk(Prompt(300));
   const SequenceHandle full = Start(client_, Prompt(3850, 30));
   (void)Finish(client_);
@@ -237,7 +237,7 @@ TEST_F(PromptCacheTest, WithoutRoomToReadItThePromptGetsItsOwnAnswer) {
   EXPECT_EQ(Call(client_, Make(Verb::kDrop, full)).code, Code::kOk);
 }
 
-TEST_F(PromptCacheTest, WhatHasToGoBeforeItIsWrittenIsCounted) {
+TEST_F(PromptCacheTest, SequencesEvictedBeforeTheyAreWrittenAreCounted) {
   const SequenceHandle sequence = Start(client_, Prompt(100));
   (void)Finish(client_);
   EXPECT_EQ(Call(client_, Make(Verb::kRetain, sequence)).value0, 1);
@@ -248,7 +248,7 @@ TEST_F(PromptCacheTest, WhatHasToGoBeforeItIsWrittenIsCounted) {
   EXPECT_TRUE(Entries().empty());
 }
 
-TEST_F(PromptCacheTest, ShortPinnedAndTakenOnesAreNotWritten) {
+TEST_F(PromptCacheTest, ShortPinnedAndContinuedSequencesAreNotWritten) {
   const SequenceHandle brief = Start(client_, Prompt(31));
   RunDry();
   const SequenceHandle pinned = Start(client_, Prompt(100));
@@ -275,7 +275,7 @@ TEST_F(PromptCacheTest, ShortPinnedAndTakenOnesAreNotWritten) {
   EXPECT_EQ(Entries().size(), 1u) << "it may be evicted from now on";
 }
 
-TEST_F(PromptCacheTest, AStoppedCacheBeginsNothing) {
+TEST_F(PromptCacheTest, AStoppedCacheStartsNoReadOrWrite) {
   LeaveOnDisk(Prompt(300));
   (void)Start(client_, Prompt(300));
   RunDry();
@@ -291,7 +291,7 @@ class RecurrentPromptCacheTest : public PromptCacheTest {
   RecurrentPromptCacheTest() : PromptCacheTest({.cells = 4096, .has_state = true}) {}
 };
 
-TEST_F(RecurrentPromptCacheTest, PromptsTakeUpToTheLastCheckpoint) {
+TEST_F(RecurrentPromptCacheTest, PromptsAreReusedUpToTheLastCheckpoint) {
   LeaveOnDisk(Prompt(300));
   EXPECT_EQ(ComputeFromDisk(sibling_, Prompt(300)),
             (PrefixReuse{299, PrefixOrigin::kDisk, PrefixLimit::kComplete}));

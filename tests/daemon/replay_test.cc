@@ -37,7 +37,7 @@ class ReplayTest : public ServiceTest {
   std::uint32_t Live() { return engine_.memory().Usage().live_sequences; }
 };
 
-TEST_F(ReplayTest, PromptsEndInCheckpointsAndStepsEndWhereOneIsDue) {
+TEST_F(ReplayTest, PromptsAndStepsEndAtCheckpoints) {
   const SequenceHandle sequence = Filled(client_, 40);
   std::vector<std::size_t> tokens;
   for (const auto& step : engine_.steps()) tokens.push_back(step.at(0).tokens);
@@ -48,7 +48,7 @@ TEST_F(ReplayTest, PromptsEndInCheckpointsAndStepsEndWhereOneIsDue) {
   EXPECT_EQ(removed.value0, 0);
 }
 
-TEST_F(ReplayTest, ARemovedTailIsReplayedFromTheStartWithoutACheckpointBeforeIt) {
+TEST_F(ReplayTest, WithoutACheckpointARemovalReplaysFromTheStart) {
   const SequenceHandle sequence = Filled(client_, 40);
   const auto answer = Answer(Range(Verb::kRemoveRange, sequence, 30, -1));
   EXPECT_EQ(static_cast<Code>(answer.completion.code), Code::kOk);
@@ -58,7 +58,7 @@ TEST_F(ReplayTest, ARemovedTailIsReplayedFromTheStartWithoutACheckpointBeforeIt)
   EXPECT_EQ(FreeSlots(), 31u);
 }
 
-TEST_F(ReplayTest, AWholeTailBackToACheckpointIsAtOnce) {
+TEST_F(ReplayTest, ARemovalBackToACheckpointNeedsNoReplay) {
   const SequenceHandle sequence = Filled(client_, 20);
   wire::Submission more = Make(Verb::kDecode, sequence);
   more.p0 = 20;
@@ -71,7 +71,7 @@ TEST_F(ReplayTest, AWholeTailBackToACheckpointIsAtOnce) {
   EXPECT_EQ(reply.value1, 0);
 }
 
-TEST_F(ReplayTest, ForksOfFewerCellsAreCutAfterTheyAreMade) {
+TEST_F(ReplayTest, AForkOfAPrefixHasTheCellsOfThePrefix) {
   const SequenceHandle sequence = Filled(client_, 40);
   wire::Submission fork = Make(Verb::kFork, sequence);
   fork.p0 = 25;
@@ -87,7 +87,7 @@ TEST_F(ReplayTest, ForksOfFewerCellsAreCutAfterTheyAreMade) {
   EXPECT_EQ(Live(), 4u);
 }
 
-TEST_F(ReplayTest, ACopyOfAPrefixGoesThroughAForkThatIsGoneAfterwards) {
+TEST_F(ReplayTest, ACopyOfAPrefixLeavesNoTemporaryFork) {
   const SequenceHandle sequence = Filled(client_, 40);
   const SequenceHandle destination = Create(client_);
   wire::Submission copy = Range(Verb::kCopyRange, sequence, 0, 12);
@@ -101,7 +101,7 @@ TEST_F(ReplayTest, ACopyOfAPrefixGoesThroughAForkThatIsGoneAfterwards) {
   ExpectRefused(Call(client_, copy), Code::kUnsupported, "recurrent state");
 }
 
-TEST_F(ReplayTest, WhileItIsReplayedTheSequenceIsBusyAndACancelLeavesItAsItWas) {
+TEST_F(ReplayTest, AReplayedSequenceIsBusyAndACancelLeavesItUnchanged) {
   const SequenceHandle sequence = Filled(client_, 40);
   (void)Call(client_, Range(Verb::kRemoveRange, sequence, 30, -1));
   const std::uint64_t request = last_request_;
@@ -117,7 +117,7 @@ TEST_F(ReplayTest, WhileItIsReplayedTheSequenceIsBusyAndACancelLeavesItAsItWas) 
   EXPECT_EQ(FreeSlots(), 30u);
 }
 
-TEST_F(ReplayTest, AReplayThatOutlivesItsServiceStillDropsItsFork) {
+TEST_F(ReplayTest, AReplayThatOutlivesItsServiceDropsItsFork) {
   const SequenceHandle sequence = Filled(client_, 40);
   auto scheduler = std::make_unique<Scheduler>(engine_, 64, SchedulerOptions{});
   auto service = std::make_unique<Service>(
@@ -138,7 +138,7 @@ TEST_F(ReplayTest, AReplayThatOutlivesItsServiceStillDropsItsFork) {
   EXPECT_EQ(Live(), 1u);
 }
 
-TEST_F(ReplayTest, AGenerationGoesOnFromTheLogitsThatTheSnapshotKept) {
+TEST_F(ReplayTest, AGenerationContinuesFromTheLogitsOfASnapshot) {
   const SequenceHandle sequence = Filled(client_, 4);
   wire::GenerateRequest generate;
   wire::GenerateView view;

@@ -62,7 +62,7 @@ class RetryFilesTest : public RetryTest {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(RetryFilesTest, ASaveThatEndedIsAnsweredAndNotMadeAgain) {
+TEST_F(RetryFilesTest, ARetryOfAFinishedSaveDoesNotSaveAgain) {
   const SequenceHandle sequence = Filled(20);
   const wire::Submission save = WithId(Make(Verb::kSave, sequence));
   const Answered first = CallNamed(save, "name");
@@ -86,7 +86,7 @@ TEST_F(RetryFilesTest, ASaveThatEndedIsAnsweredAndNotMadeAgain) {
 
 // The uid has a quota of file bytes. For any order of the saves, the files of the uid together
 // never exceed the uid's quota.
-TEST_F(RetryFilesTest, SavesOfOneUidAtATimeKeepWithinItsShareTogether) {
+TEST_F(RetryFilesTest, ConcurrentSavesOfOneUidStayWithinItsShare) {
   constexpr std::uint32_t kSaver = 1001;
   const SequenceOwner owner{.id = OwnerOf(kSaver), .session = kRetrySession, .namespace_salt = 0};
   const SequenceHandle sequence = *memory().sequences().Create(owner);
@@ -137,7 +137,7 @@ TEST_F(RetryFilesTest, SavesOfOneUidAtATimeKeepWithinItsShareTogether) {
   EXPECT_TRUE(saved_states_->Save(call, Uncontrolled())) << "an owner without a limit";
 }
 
-TEST_F(RetryFilesTest, ASaveThatHadBegunIsMadeOverItsOwnFile) {
+TEST_F(RetryFilesTest, ARetryOfAnUnfinishedSaveReplacesItsOwnFile) {
   const SequenceHandle sequence = Filled(20);
   for (const bool was_written : {false, true}) {
     const wire::Submission save = WithId(Make(Verb::kSave, sequence));
@@ -158,7 +158,7 @@ TEST_F(RetryFilesTest, ASaveThatHadBegunIsMadeOverItsOwnFile) {
   EXPECT_EQ(CallNamed(Again(WithId(Make(Verb::kSaveAll))), "all").code, Code::kOk);
 }
 
-TEST_F(RetryFilesTest, ARemovalIsMadeOnce) {
+TEST_F(RetryFilesTest, ARetriedRemovalIsAppliedOnce) {
   const SequenceHandle sequence = Filled(20);
   const auto save = [&] {
     ASSERT_EQ(CallNamed(WithId(Make(Verb::kSave, sequence)), "name").code, Code::kOk);
@@ -182,7 +182,7 @@ TEST_F(RetryFilesTest, ARemovalIsMadeOnce) {
   EXPECT_EQ(CallNamed(Again(WithId(Make(Verb::kRemoveSaved))), "name").code, Code::kNotFound);
 }
 
-TEST_F(RetryFilesTest, ALoadIsMadeOnce) {
+TEST_F(RetryFilesTest, ARetriedLoadIsAppliedOnce) {
   const SequenceHandle sequence = Filled(20);
   ASSERT_EQ(CallNamed(WithId(Make(Verb::kSave, sequence)), "name").code, Code::kOk);
   const wire::Submission load = WithId(Make(Verb::kLoad));
@@ -213,7 +213,7 @@ TEST_F(RetryFilesTest, ALoadIsMadeOnce) {
   }
 }
 
-TEST_F(RetryFilesTest, APartOfALoadThatAKillLeftBehindGoes) {
+TEST_F(RetryFilesTest, APartialLoadIsDroppedAfterAKill) {
   ASSERT_EQ(CallNamed(WithId(Make(Verb::kSave, Filled(20))), "name").code, Code::kOk);
   const wire::Submission load = WithId(Make(Verb::kLoad));
   const RequestTag part{.session = kRetrySession,
@@ -229,7 +229,7 @@ TEST_F(RetryFilesTest, APartOfALoadThatAKillLeftBehindGoes) {
   EXPECT_EQ(CallNamed(Again(missing), "none").code, Code::kNotFound);
 }
 
-TEST_F(RetryFilesTest, ALoadWhoseAnswerCannotBeToldIsAnError) {
+TEST_F(RetryFilesTest, ARetriedLoadWhoseFileHasChangedIsAConflict) {
   (void)Filled(20);
   (void)Filled(25);
   ASSERT_EQ(CallNamed(WithId(Make(Verb::kSaveAll)), "two").code, Code::kOk);
@@ -251,7 +251,7 @@ TEST_F(RetryFilesTest, ALoadWhoseAnswerCannotBeToldIsAnError) {
   }
 }
 
-TEST_F(RetryFilesTest, AnUploadIsTakenOnceAndAnImportAsksForItAgain) {
+TEST_F(RetryFilesTest, ARetriedImportAsksForItsUploadAgain) {
   const std::vector<std::byte> file(100, std::byte{7});
   const auto upload = [&](std::size_t begin, std::size_t end) {
     wire::Submission submission = WithId(Make(Verb::kUploadState));

@@ -55,7 +55,7 @@ TEST_F(RetryTest, EveryChangeIsAppliedOnce) {
   (void)ExpectAppliedOnce(Make(Verb::kKeep, source));
 }
 
-TEST_F(RetryTest, WhatWasNotAppliedIsDone) {
+TEST_F(RetryTest, ARetryOfAnUnappliedChangeAppliesIt) {
   const SequenceHandle source = Filled(10);
   const wire::Submission removal = WithId(Range(Verb::kRemoveRange, source, 6, -1));
   const Answered removed = Call(Again(removal));
@@ -68,7 +68,7 @@ TEST_F(RetryTest, WhatWasNotAppliedIsDone) {
   EXPECT_EQ(memory().sequences().List().size(), 3u);
 }
 
-TEST_F(RetryTest, WhatCannotBeToldIsAnError) {
+TEST_F(RetryTest, ARetryWhoseReplyIsUnknownIsAConflict) {
   const SequenceHandle source = Filled(10);
   const wire::Submission fork = WithId(Range(Verb::kFork, source, -1, 0, 2));
   const Answered forked = Call(fork);
@@ -109,7 +109,7 @@ TokenId Likeliest(std::span<const std::byte> row) {
   return static_cast<TokenId>(std::ranges::max_element(floats) - floats.begin());
 }
 
-TEST_P(DecodeRetryTest, APositionBehindTheLastOneIsRefusedWithTheSum) {
+TEST_P(DecodeRetryTest, APositionThatOverflowsIsRefusedWithTheSum) {
   const std::vector<TokenId> tokens(21, FakeEngine::Letter('a'));
   const auto payload = std::as_bytes(std::span(tokens));
   const SequenceHandle sequence = Filled(3);
@@ -129,7 +129,7 @@ TEST_P(DecodeRetryTest, APositionBehindTheLastOneIsRefusedWithTheSum) {
   EXPECT_EQ(memory().sequences().Query(sequence)->cell_count, 11u);
 }
 
-TEST_P(DecodeRetryTest, GoesOnFromEveryStep) {
+TEST_P(DecodeRetryTest, ARetriedDecodeResumesAtEveryStep) {
   const std::size_t row_bytes = engine_.config().vocab_size * sizeof(float);
   std::vector<TokenId> tokens;
   for (int i = 0; i < 21; ++i) tokens.push_back(FakeEngine::Letter(static_cast<char>('a' + i)));
@@ -191,7 +191,7 @@ TEST_P(DecodeRetryTest, GoesOnFromEveryStep) {
   }
 }
 
-TEST_P(DecodeRetryTest, WhatDoesNotFitIsRefused) {
+TEST_P(DecodeRetryTest, ARetryThatContradictsTheSequenceIsRefused) {
   const SequenceHandle sequence = Filled(3);
   const std::vector<TokenId> tokens(4, 9);
   const auto payload = std::as_bytes(std::span(tokens));
@@ -260,7 +260,7 @@ class ReplayRetryTest : public RetryTest {
   }
 };
 
-TEST_F(ReplayRetryTest, RemovalsAreAppliedOnce) {
+TEST_F(ReplayRetryTest, RetriedRemovalsAreAppliedOnce) {
   ExpectAppliedOnceFromEveryRound(
       [&] {
         DropAllBut(SequenceHandle::kNone);
@@ -269,7 +269,7 @@ TEST_F(ReplayRetryTest, RemovalsAreAppliedOnce) {
       0);
 }
 
-TEST_F(ReplayRetryTest, ForksAreMadeOnce) {
+TEST_F(ReplayRetryTest, RetriedForksAreMadeOnce) {
   const SequenceHandle source = Filled(40);
   for (const int count : {1, 3}) {
     ExpectAppliedOnceFromEveryRound(
@@ -281,7 +281,7 @@ TEST_F(ReplayRetryTest, ForksAreMadeOnce) {
   }
 }
 
-TEST_F(ReplayRetryTest, CopiesAreMadeOnce) {
+TEST_F(ReplayRetryTest, RetriedCopiesAreMadeOnce) {
   const SequenceHandle source = Filled(40);
   ExpectAppliedOnceFromEveryRound(
       [&] {
@@ -293,7 +293,7 @@ TEST_F(ReplayRetryTest, CopiesAreMadeOnce) {
       0);
 }
 
-TEST_F(ReplayRetryTest, APartOfAForkThatAKillLeftBehindGoes) {
+TEST_F(ReplayRetryTest, APartialForkIsDroppedAfterAKill) {
   const SequenceHandle source = Filled(40);
   const wire::Submission fork = WithId(Range(Verb::kFork, source, 30, 0, 2));
   RequestTag part{.session = kRetrySession,

@@ -134,7 +134,7 @@ class SandboxTest : public ::testing::Test {
   std::string root_;
 };
 
-TEST_F(SandboxTest, FilesThatAKilledDaemonWasWritingAreRemoved) {
+TEST_F(SandboxTest, TemporaryFilesOfAKilledDaemonAreRemoved) {
   // No process has the id 2147483647, because it exceeds the kernel's limit (2^22).
   const std::string stale = At("data") + "/.kvd-2147483647-1";
   std::ofstream(stale) << "text";
@@ -146,7 +146,7 @@ TEST_F(SandboxTest, FilesThatAKilledDaemonWasWritingAreRemoved) {
   EXPECT_FALSE(std::filesystem::exists(stale));
 }
 
-TEST_F(SandboxTest, FilesThatAreNotNamedCannotBeOpenedMadeOrRemoved) {
+TEST_F(SandboxTest, UnlistedFilesCannotBeOpenedCreatedOrRemoved) {
   const Tried tried = RunInSandbox([this](Tried& told) {
     told["read_foreign"] = Open(At("foreign/file"), O_RDONLY);
     told["write_foreign"] = Open(At("foreign/file"), O_WRONLY);
@@ -168,7 +168,7 @@ TEST_F(SandboxTest, FilesThatAreNotNamedCannotBeOpenedMadeOrRemoved) {
   for (const auto& [what, error] : tried) EXPECT_EQ(error, EACCES) << what;
 }
 
-TEST_F(SandboxTest, FilesThatAreNamedServeAsBefore) {
+TEST_F(SandboxTest, ListedFilesCanBeUsed) {
   const Tried tried = RunInSandbox([this](Tried& told) {
     told["read_model"] = Open(At("model"), O_RDONLY);
     told["read_part"] = Open(At("parts/file"), O_RDONLY);
@@ -191,7 +191,7 @@ TEST_F(SandboxTest, FilesThatAreNamedServeAsBefore) {
   for (const auto& [what, error] : tried) EXPECT_EQ(error, 0) << what;
 }
 
-TEST_F(SandboxTest, SocketsProgramsAndOtherProcessesAreRefused) {
+TEST_F(SandboxTest, NewSocketsProgramsAndSignalsToOtherProcessesAreRefused) {
   const Tried tried = RunInSandbox([](Tried& told) {
     told["tcp"] = ErrnoOf(::socket(AF_INET, SOCK_STREAM, 0));
     told["tcp6"] = ErrnoOf(::socket(AF_INET6, SOCK_STREAM, 0));
@@ -232,7 +232,7 @@ TEST_F(SandboxTest, SocketsProgramsAndOtherProcessesAreRefused) {
   }
 }
 
-TEST_F(SandboxTest, ThreadsMemoryAndSocketsThatExistServeAsBefore) {
+TEST_F(SandboxTest, ThreadsMemoryAndExistingSocketsCanBeUsed) {
   const Tried tried = RunInSandbox([](Tried& told) {
     int from_thread = -1;
     std::thread([&] { from_thread = ErrnoOf(::socket(AF_INET, SOCK_STREAM, 0)); }).join();
@@ -252,7 +252,7 @@ TEST_F(SandboxTest, ThreadsMemoryAndSocketsThatExistServeAsBefore) {
   for (const auto& [what, error] : tried) EXPECT_EQ(error, 0) << what;
 }
 
-TEST_F(SandboxTest, SocketsThatWereThereBeforeReachNoTcpPort) {
+TEST_F(SandboxTest, ExistingSocketsCannotConnectToATcpPort) {
   Tried tried = RunInChild([](Tried& told) {
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
@@ -297,7 +297,7 @@ void RefuseCalls(std::initializer_list<int> calls, std::uint32_t error) {
   seccomp_release(context);
 }
 
-TEST_F(SandboxTest, AKernelWithoutLandlockIsNamedAndTheRestHolds) {
+TEST_F(SandboxTest, WithoutLandlockTheOtherRestrictionsHoldAndTheLogSaysSo) {
   for (const std::uint32_t error : {ENOSYS, EOPNOTSUPP}) {
     const Tried tried = RunInChild([&](Tried& told) {
       RefuseCalls({SCMP_SYS(landlock_create_ruleset)}, error);
@@ -313,7 +313,7 @@ TEST_F(SandboxTest, AKernelWithoutLandlockIsNamedAndTheRestHolds) {
   }
 }
 
-TEST_F(SandboxTest, ARuleThatTheKernelRefusesLeavesLandlockOffAndIsNamed) {
+TEST_F(SandboxTest, ARuleThatTheKernelRefusesLeavesLandlockOffAndTheLogSaysSo) {
   for (const int call : {SCMP_SYS(landlock_add_rule), SCMP_SYS(landlock_restrict_self)}) {
     const Tried tried = RunInChild([&](Tried& told) {
       RefuseCalls({call}, ENOMEM);
@@ -327,7 +327,7 @@ TEST_F(SandboxTest, ARuleThatTheKernelRefusesLeavesLandlockOffAndIsNamed) {
   }
 }
 
-TEST_F(SandboxTest, AKernelWithoutSeccompIsNamedAndTheRestHolds) {
+TEST_F(SandboxTest, WithoutSeccompTheOtherRestrictionsHoldAndTheLogSaysSo) {
   const Tried tried = RunInChild([&](Tried& told) {
     RefuseCalls({SCMP_SYS(seccomp)}, ENOSYS);
     const Sandbox sandbox = EnterSandbox(Paths());
@@ -341,7 +341,7 @@ TEST_F(SandboxTest, AKernelWithoutSeccompIsNamedAndTheRestHolds) {
   EXPECT_EQ(tried.at("foreign"), EACCES);
 }
 
-TEST_F(SandboxTest, WithoutNoNewPrivilegesNothingIsRestrictedAndThatIsNamed) {
+TEST_F(SandboxTest, WithoutNoNewPrivilegesNothingIsRestrictedAndTheLogSaysSo) {
   const Tried tried = RunInChild([&](Tried& told) {
     scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
     EXPECT_EQ(seccomp_attr_set(context, SCMP_FLTATR_CTL_NNP, 0), 0);
@@ -361,7 +361,7 @@ TEST_F(SandboxTest, WithoutNoNewPrivilegesNothingIsRestrictedAndThatIsNamed) {
   EXPECT_EQ(tried.at("missing"), 0);
 }
 
-TEST_F(SandboxTest, ThreadsThatBeganBeforeAreNamed) {
+TEST_F(SandboxTest, ThreadsStartedBeforeTheSandboxAreReported) {
   const Tried tried = RunInChild([&](Tried& told) {
     std::atomic<bool> ends{false};
     std::thread early([&] {
@@ -378,7 +378,7 @@ TEST_F(SandboxTest, ThreadsThatBeganBeforeAreNamed) {
   EXPECT_EQ(tried.at("named"), 1);
 }
 
-TEST(LandlockAbiTest, RightsThatAKernelDoesNotKnowAreLeftOut) {
+TEST(LandlockAbiTest, RightsUnknownToTheKernelAreLeftOut) {
   EXPECT_EQ(AccessOfAbi(0).files, 0u);
   EXPECT_EQ(AccessOfAbi(1).files, 0x1fffu);
   EXPECT_EQ(AccessOfAbi(2).files, 0x3fffu);
@@ -392,7 +392,7 @@ TEST(LandlockAbiTest, RightsThatAKernelDoesNotKnowAreLeftOut) {
   EXPECT_EQ(AccessOfAbi(kLandlockAbiMax).files, 0xffffu);
 }
 
-TEST(LandlockAbiTest, WhatAnOlderKernelCannotRestrictIsNamed) {
+TEST(LandlockAbiTest, OperationsThatAnOlderKernelCannotRestrictAreListed) {
   EXPECT_EQ(GapsOfAbi(1).size(), 4u);
   EXPECT_EQ(GapsOfAbi(3).size(), 3u);
   EXPECT_EQ(GapsOfAbi(4).size(), 2u);

@@ -63,7 +63,7 @@ TEST_F(DefragTest, SequencesWithManyShiftsAreSettled) {
   EXPECT_EQ(engine_.memory().sequences().Query(sequence)->next_pos.value, 65);
 }
 
-TEST_F(DefragTest, AboveTheThresholdItBeginsByItself) {
+TEST_F(DefragTest, DefragmentationBeginsAboveTheThreshold) {
   TestSession client(1, 1000);
   FillSparsely(client);
   Scheduler automatic(engine_, 64, {.defrag_threshold = 0.3});

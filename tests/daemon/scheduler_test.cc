@@ -8,7 +8,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST_F(SchedulerTest, GenerationCommitsEveryTokenItStreamedTheLastIncluded) {
+TEST_F(SchedulerTest, AGenerationCommitsEveryStreamedTokenIncludingTheLast) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   ASSERT_TRUE(Generate(client, 1, sequence, "abc", 4));
@@ -48,7 +48,7 @@ TEST_F(SchedulerTest, ASkippedLastTokenIsStreamedAndNotCommitted) {
   }
 }
 
-TEST_F(SchedulerTest, PredictingNothingOnlyComputesThePrompt) {
+TEST_F(SchedulerTest, AGenerationOfZeroTokensComputesOnlyThePrompt) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   ASSERT_TRUE(Generate(client, 1, sequence, "abc", 0));
@@ -71,7 +71,7 @@ TEST_F(SchedulerTest, AnEndTokenEndsTheGenerationAndIsCommitted) {
   EXPECT_EQ(Tokens(sequence).back(), FakeEngine::kEos);
 }
 
-TEST_F(SchedulerTest, AStopStringIsFoundAcrossTokenBordersAndNotShown) {
+TEST_F(SchedulerTest, AStopStringAcrossTokensIsFoundAndNotStreamed) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   ASSERT_TRUE(Generate(client, 1, sequence, "a", 20, {"efg", "xyz"}));
@@ -82,7 +82,7 @@ TEST_F(SchedulerTest, AStopStringIsFoundAcrossTokenBordersAndNotShown) {
   EXPECT_EQ(Tokens(sequence).back(), FakeEngine::Letter('g')) << "what was drawn is committed";
 }
 
-TEST_F(SchedulerTest, TextHeldBackForAStopStringComesBeforeTheEnd) {
+TEST_F(SchedulerTest, TextHeldForAStopStringIsSentBeforeTheEnd) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   ASSERT_TRUE(Generate(client, 1, sequence, "a", 4, {"efz"}));
@@ -90,7 +90,7 @@ TEST_F(SchedulerTest, TextHeldBackForAStopStringComesBeforeTheEnd) {
   EXPECT_EQ(Collect(client, 1).text, "bcde");
 }
 
-TEST_F(SchedulerTest, DecodeWritesItsLogitsIntoTheClientsSegment) {
+TEST_F(SchedulerTest, DecodeWritesLogitsIntoTheSegmentOfTheClient) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   ASSERT_TRUE(Decode(client, 1, sequence, {5, 6, 7}, wire::LogitsWanted::kAll));
@@ -105,7 +105,7 @@ TEST_F(SchedulerTest, DecodeWritesItsLogitsIntoTheClientsSegment) {
   EXPECT_EQ(rows[2 * 64 + engine_.NextToken(7)], 10.0f);
 }
 
-TEST_F(SchedulerTest, LogitsLargerThanTheArenaComeInPieces) {
+TEST_F(SchedulerTest, LogitsLargerThanTheArenaAreSentInPieces) {
   // The result arena of 64 KiB holds 256 rows of 64 floats; the test asks for 600 rows.
   TestSession client(1, 1000,
                      {.submission_entries = 8,
@@ -129,7 +129,7 @@ TEST_F(SchedulerTest, LogitsLargerThanTheArenaComeInPieces) {
   EXPECT_EQ(next_row, 600);
 }
 
-TEST_F(SchedulerTest, AFullArenaStallsItsOwnClientAlone) {
+TEST_F(SchedulerTest, AFullArenaStallsOnlyItsOwnClient) {
   const ChannelGeometry small{.submission_entries = 8,
                               .completion_entries = 16,
                               .request_arena_bytes = 64u << 10,
@@ -159,7 +159,7 @@ TEST_F(SchedulerTest, AFullArenaStallsItsOwnClientAlone) {
   EXPECT_GT(Cells(first), cells);
 }
 
-TEST_F(SchedulerTest, AFullCompletionRingStallsItsOwnGenerationAlone) {
+TEST_F(SchedulerTest, AFullCompletionRingStallsOnlyItsOwnGeneration) {
   const ChannelGeometry small{.submission_entries = 8,
                               .completion_entries = 16,
                               .request_arena_bytes = 64u << 10,
@@ -199,7 +199,7 @@ TEST_F(SchedulerTest, ASecondRequestOnASequenceIsBusyAndNamesTheFirst) {
   EXPECT_TRUE(scheduler_.CheckIdle(sequence));
 }
 
-TEST_F(SchedulerTest, ARequestIdInFlightIsNotTakenTwice) {
+TEST_F(SchedulerTest, ARequestIdInFlightCannotBeUsedAgain) {
   TestSession client(1);
   ASSERT_TRUE(Generate(client, 1, NewSequence(client), "abc", 4));
   const Status second = Generate(client, 1, NewSequence(client), "abc", 4);
@@ -207,7 +207,7 @@ TEST_F(SchedulerTest, ARequestIdInFlightIsNotTakenTwice) {
   EXPECT_EQ(second.error().code, Code::kInvalidArgument);
 }
 
-TEST_F(SchedulerTest, ACancelledGenerationKeepsWhatItStreamedOrSkipsItsLastToken) {
+TEST_F(SchedulerTest, ACancelledGenerationKeepsStreamedTokensOrSkipsItsLastOne) {
   TestSession client(1);
   for (const std::uint32_t flags : {0u, std::uint32_t{wire::kSkipLast}}) {
     SCOPED_TRACE(flags);
@@ -238,7 +238,7 @@ TEST_F(SchedulerTest, CancellingDuringThePromptKeepsItsCommittedChunks) {
   EXPECT_EQ(Cells(sequence), 128u);
 }
 
-TEST_F(SchedulerTest, DroppingASequenceUnderItsGenerationEndsThatCancelled) {
+TEST_F(SchedulerTest, DroppingASequenceCancelsItsGeneration) {
   TestSession client(1);
   TestSession other(2);
   const SequenceHandle sequence = NewSequence(client);
@@ -257,7 +257,7 @@ TEST_F(SchedulerTest, DroppingASequenceUnderItsGenerationEndsThatCancelled) {
   EXPECT_EQ(Collect(other, 1).tokens.size(), 20u);
 }
 
-TEST_F(SchedulerTest, RequestsOfAClosedSessionEndUnheard) {
+TEST_F(SchedulerTest, RequestsOfAClosedSessionEndWithoutAReply) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   ASSERT_TRUE(Generate(client, 1, sequence, "abc", -1));
@@ -269,7 +269,7 @@ TEST_F(SchedulerTest, RequestsOfAClosedSessionEndUnheard) {
   EXPECT_EQ(client.session().use_count(), 1) << "the scheduler has released it";
 }
 
-TEST_F(SchedulerTest, AFailedItemEndsItsRequestAndNobodyElses) {
+TEST_F(SchedulerTest, AFailedItemEndsOnlyItsOwnRequest) {
   TestSession bad(1);
   TestSession good(2);
   engine_.FailAt(FakeEngine::Letter('z'));
@@ -284,7 +284,7 @@ TEST_F(SchedulerTest, AFailedItemEndsItsRequestAndNobodyElses) {
   EXPECT_EQ(Collect(good, 1).tokens.size(), 10u);
 }
 
-TEST_F(SchedulerTest, ADecodeThatFailsInTheMiddleTakesBackWhatItAppended) {
+TEST_F(SchedulerTest, AFailedDecodeRemovesTheTokensThatItAppended) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   ASSERT_TRUE(Decode(client, 1, sequence, {5, 6, 7}, wire::LogitsWanted::kNone));
@@ -307,7 +307,7 @@ class RecurrentTest : public SchedulerTest {
   RecurrentTest() : SchedulerTest({.has_state = true}) {}
 };
 
-TEST_F(RecurrentTest, WhatCannotBeTakenBackIsSaidAndStays) {
+TEST_F(RecurrentTest, TheErrorOfAFailedDecodeSaysIfItsTokensStay) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   // Decodes of one token each keep no state to which the sequence could be rewound.
@@ -327,7 +327,7 @@ TEST_F(RecurrentTest, WhatCannotBeTakenBackIsSaidAndStays) {
   EXPECT_GT(Cells(sequence), 3u);
 }
 
-TEST_F(SchedulerTest, ASequenceThatIsDroppedWhenItsDecodeFailsNeedsNoTakingBack) {
+TEST_F(SchedulerTest, AFailedDecodeOfADroppedSequenceRemovesNothing) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   engine_.FailAt(99);
@@ -346,7 +346,7 @@ TEST_F(SchedulerTest, ASequenceThatIsDroppedWhenItsDecodeFailsNeedsNoTakingBack)
   EXPECT_EQ(engine_.memory().Usage().live_cells, 0u);
 }
 
-TEST_F(SchedulerTest, APromptThatFailsInTheMiddleIsTakenBack) {
+TEST_F(SchedulerTest, TheTokensOfAFailedPromptAreRemoved) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   ASSERT_TRUE(Decode(client, 1, sequence, {5, 6, 7}, wire::LogitsWanted::kNone));
@@ -364,7 +364,7 @@ TEST_F(SchedulerTest, APromptThatFailsInTheMiddleIsTakenBack) {
   EXPECT_EQ(Cells(sequence), 6u);
 }
 
-TEST_F(SchedulerTest, DecodeRowsGoOnBesideALongPrompt) {
+TEST_F(SchedulerTest, DecodeRowsContinueBesideALongPrompt) {
   TestSession decoder(1);
   TestSession prompter(2);
   const SequenceHandle first = NewSequence(decoder);
@@ -384,7 +384,7 @@ TEST_F(SchedulerTest, DecodeRowsGoOnBesideALongPrompt) {
   EXPECT_GE(mixed, 7u);
 }
 
-TEST_F(SchedulerTest, DivideAnswersHowManyCellsWereRewritten) {
+TEST_F(SchedulerTest, DivideReturnsTheNumberOfRewrittenCells) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   ASSERT_TRUE(Decode(client, 1, sequence, std::vector<TokenId>(8, 4), wire::LogitsWanted::kNone));
@@ -397,7 +397,7 @@ TEST_F(SchedulerTest, DivideAnswersHowManyCellsWereRewritten) {
   EXPECT_EQ(answers[1].code(), Code::kOk) << answers[1].text();
 }
 
-TEST_F(SchedulerTest, ProgressIsReportedWhereAskedFor) {
+TEST_F(SchedulerTest, ProgressIsReportedIfRequested) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   RequestOrigin origin = Begin(client, 1, wire::Verb::kDecode);
@@ -435,7 +435,7 @@ class SmallPoolTest : public SchedulerTest {
   SmallPoolTest() : SchedulerTest({.cells = 64, .ubatch_tokens = 16}) {}
 };
 
-TEST_F(SmallPoolTest, AFullPoolEndsTheRequestWithNumbersAndKeepsWhatWasCommitted) {
+TEST_F(SmallPoolTest, AFullPoolEndsTheRequestAndKeepsCommittedTokens) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
   ASSERT_TRUE(Generate(client, 1, sequence, "abc", -1));
@@ -447,7 +447,7 @@ TEST_F(SmallPoolTest, AFullPoolEndsTheRequestWithNumbersAndKeepsWhatWasCommitted
   EXPECT_EQ(Cells(sequence), 64u);
 }
 
-TEST_F(SmallPoolTest, ARequestThatIsRefusedLeavesItsPartOfTheStepToTheOthers) {
+TEST_F(SmallPoolTest, ARefusedRequestLeavesItsShareOfTheStepToOthers) {
   TestSession client(1);
   const SequenceHandle large = NewSequence(client);
   const SequenceHandle small = NewSequence(client);

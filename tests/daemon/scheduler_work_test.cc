@@ -92,7 +92,7 @@ class CrossWorkTest : public WorkTest {
   CrossWorkTest() : WorkTest(true) {}
 };
 
-TEST_F(WorkTest, AStreamOfDivisionsLeavesDecodeRowsOfAnotherUserTheirTime) {
+TEST_F(WorkTest, DivisionsLeaveDecodeRowsOfAnotherUserTheirTime) {
   TestSession decoder(1, 1001);
   TestSession divider(2, 1002);
   std::vector<SequenceHandle> sequences;
@@ -110,7 +110,7 @@ TEST_F(WorkTest, AStreamOfDivisionsLeavesDecodeRowsOfAnotherUserTheirTime) {
   EXPECT_EQ(Collect(decoder, 1).tokens.size(), 500u);
 }
 
-TEST_F(CrossWorkTest, AStreamOfEncodedTextsLeavesDecodeRowsOfAnotherUserTheirTime) {
+TEST_F(CrossWorkTest, EncodingTextsLeavesDecodeRowsOfAnotherUserTheirTime) {
   TestSession decoder(1, 1001);
   TestSession encoder(2, 1002);
   const SequenceHandle decoded = NewSequence(decoder);
@@ -156,7 +156,7 @@ TEST_F(WorkTest, SequencesThatMustBeRewrittenBeforeTheirStepLeaveDecodeRowsTheir
   EXPECT_EQ(Collect(decoder, 1).tokens.size(), 500u);
 }
 
-TEST_F(WorkTest, ACancelledDecodeHasNotPreparedItsSequenceAndFreesItsCells) {
+TEST_F(WorkTest, ACancelledDecodeDoesNotPrepareItsSequenceAndFreesItsCells) {
   TestSession client(1, 1001);
   const SequenceHandle sequence = Filled(client, 1000);
   ASSERT_TRUE(engine_.memory().sequences().AddPositions(sequence, {Pos{10}, kPosEnd}, 7));
@@ -187,7 +187,7 @@ TEST_F(WorkTest, ASequenceThatIsDroppedWhileItIsPreparedEndsItsDecode) {
   EXPECT_EQ(engine_.memory().Usage().free_blocks, free_blocks);
 }
 
-TEST_F(WorkTest, WhileNobodyDecodesWorkMayTakeAWholeStep) {
+TEST_F(WorkTest, WithoutDecodeRowsWorkMayTakeAWholeStep) {
   TestSession client(1, 1001);
   const SequenceHandle sequence = Filled(client, 1000);
   Divide(client, sequence);
@@ -197,9 +197,9 @@ TEST_F(WorkTest, WhileNobodyDecodesWorkMayTakeAWholeStep) {
 
 TEST_F(WorkTest, TwoUsersShareEvenlyWhenOneDividesAndOnePrefills) { ExpectEvenShares(0.001); }
 
-TEST_F(WorkTest, WhatIsSharedIsTimeWhereCellsAreCheaperThanTokens) { ExpectEvenShares(0.00025); }
+TEST_F(WorkTest, UsersShareTimeIfCellsAreCheaperThanTokens) { ExpectEvenShares(0.00025); }
 
-TEST_F(WorkTest, ACancelledDivisionHasChangedNothingAndFreesItsCells) {
+TEST_F(WorkTest, ACancelledDivisionChangesNothingAndFreesItsCells) {
   TestSession client(1, 1001);
   const SequenceHandle sequence = Filled(client, 1000);
   const std::uint32_t free_blocks = engine_.memory().Usage().free_blocks;
@@ -215,7 +215,7 @@ TEST_F(WorkTest, ACancelledDivisionHasChangedNothingAndFreesItsCells) {
   EXPECT_TRUE(scheduler_.CheckIdle(sequence));
 }
 
-TEST_F(WorkTest, ASequenceThatIsDroppedUnderItsDivisionFreesItsCells) {
+TEST_F(WorkTest, ASequenceThatIsDroppedDuringItsDivisionFreesItsCells) {
   TestSession client(1, 1001);
   const std::uint32_t free_blocks = engine_.memory().Usage().free_blocks;
   const SequenceHandle sequence = Filled(client, 1000);
@@ -227,7 +227,7 @@ TEST_F(WorkTest, ASequenceThatIsDroppedUnderItsDivisionFreesItsCells) {
   EXPECT_EQ(engine_.memory().Usage().free_blocks, free_blocks);
 }
 
-TEST_F(CrossWorkTest, TextsThatAreBegunAreBoundedAndEndWithTheirSessions) {
+TEST_F(CrossWorkTest, TextsInProgressAreBoundedAndEndWithTheirSessions) {
   constexpr std::size_t kUsers = 7;
   constexpr std::size_t kTextsOfEach = 3;
   std::vector<std::unique_ptr<TestSession>> users;
@@ -257,7 +257,7 @@ TEST_F(CrossWorkTest, TextsThatAreBegunAreBoundedAndEndWithTheirSessions) {
   }
 }
 
-TEST_F(CrossWorkTest, TheBuffersOfATextAreCountedWhileItIsOnItsWay) {
+TEST_F(CrossWorkTest, TheBuffersOfATextAreCountedWhileItIsEncoded) {
   constexpr std::uint32_t kUid = 1001;
   const std::uint64_t text_bytes = EncoderBytes(engine_.config(), 400);
   ASSERT_GT(text_bytes, 400u);
@@ -293,7 +293,7 @@ TEST_F(CrossWorkTest, TheBuffersOfATextAreCountedWhileItIsOnItsWay) {
   EXPECT_EQ(account->held(Resource::kHeldBytes), 0u);
 }
 
-TEST_F(CrossWorkTest, AUserWithManyTextsDoesNotKeepAnotherOnesFromBeginning) {
+TEST_F(CrossWorkTest, ManyTextsOfOneUserDoNotDelayThoseOfAnother) {
   std::vector<std::unique_ptr<TestSession>> users;
   for (std::uint32_t user = 0; user < WorkTurns::kWorksMax; ++user) {
     users.push_back(std::make_unique<TestSession>(user + 1, 1001 + user));

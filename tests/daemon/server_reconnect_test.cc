@@ -105,7 +105,7 @@ class ServerReconnectTest : public testing::Test {
   std::uint64_t last_request_ = 0;
 };
 
-TEST_F(ServerReconnectTest, OfTwoHellosWithOneTokenTheEarlierIsToldAndItsTimerFindsNothing) {
+TEST_F(ServerReconnectTest, TheEarlierOfTwoHellosWithOneTokenIsRefused) {
   const auto first = Connect();
   RunLoop();
   ASSERT_TRUE(Receive(*first));
@@ -149,7 +149,7 @@ TEST_F(ServerReconnectTest, OfTwoHellosWithOneTokenTheEarlierIsToldAndItsTimerFi
   EXPECT_TRUE(engine_.memory().sequences().Query(sequence));
 }
 
-TEST_F(ServerReconnectTest, AConnectionThatWasTakenOverTakesNoFurtherSubmission) {
+TEST_F(ServerReconnectTest, AConnectionThatWasTakenOverAcceptsNoSubmission) {
   const auto first = Connect();
   RunLoop();
   ASSERT_TRUE(Receive(*first));
@@ -161,7 +161,7 @@ TEST_F(ServerReconnectTest, AConnectionThatWasTakenOverTakesNoFurtherSubmission)
   EXPECT_EQ(engine_.memory().Usage().live_sequences, 0u);
 }
 
-TEST_F(ServerReconnectTest, WhatIsReplayedAtAStopEndsBeforeTheServerThatSubmittedIt) {
+TEST_F(ServerReconnectTest, AReplayAtAStopEndsBeforeTheServer) {
   const auto client = Connect();
   RunLoop();
   ASSERT_TRUE(Receive(*client));

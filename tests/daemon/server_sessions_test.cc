@@ -135,7 +135,7 @@ class ServerSessionsTest : public testing::Test {
   std::optional<LiveServer> server_;
 };
 
-TEST_F(ServerSessionsTest, ATokenBringsTheSessionBack) {
+TEST_F(ServerSessionsTest, ATokenResumesTheSession) {
   Start();
   Greeted first = Hello(kOwn);
   ASSERT_EQ(first.code(), Code::kOk) << first.welcome.message;
@@ -155,7 +155,7 @@ TEST_F(ServerSessionsTest, ATokenBringsTheSessionBack) {
   EXPECT_NE(Hello(kOwn).welcome.session, first.welcome.session);
 }
 
-TEST_F(ServerSessionsTest, AConnectionThatIsStillThereIsTakenOver) {
+TEST_F(ServerSessionsTest, ALiveConnectionIsTakenOver) {
   Start();
   const Greeted first = Hello(kOwn);
   const Greeted second = Hello(kOwn, first.token());
@@ -164,7 +164,7 @@ TEST_F(ServerSessionsTest, AConnectionThatIsStillThereIsTakenOver) {
   EXPECT_EQ(::recv(first.socket.get(), &byte, 1, 0), 0) << "hung up";
 }
 
-TEST_F(ServerSessionsTest, OfAnotherUidATokenIsNoToken) {
+TEST_F(ServerSessionsTest, ATokenOfAnotherUidIsRefused) {
   Start();
   Greeted first = Hello(kOwn);
   Greeted thief = Hello(kOther, first.token());
@@ -179,7 +179,7 @@ TEST_F(ServerSessionsTest, OfAnotherUidATokenIsNoToken) {
   EXPECT_EQ(Hello(kOwn, first.token()).welcome.session, first.welcome.session);
 }
 
-TEST_F(ServerSessionsTest, AnotherServerKnowsTheSessionsAndGivesNewIdsToNewOnes) {
+TEST_F(ServerSessionsTest, TheNextServerKnowsTheSessionsAndGivesNewIds) {
   Start();
   const Greeted first = Hello(kOwn);
   const SequenceHandle sequence = Create(first);
@@ -190,7 +190,7 @@ TEST_F(ServerSessionsTest, AnotherServerKnowsTheSessionsAndGivesNewIdsToNewOnes)
   EXPECT_TRUE(engine_.memory().sequences().Query(sequence));
 }
 
-TEST_F(ServerSessionsTest, WhatNobodyComesBackForGoes) {
+TEST_F(ServerSessionsTest, SessionsThatNoClientResumesExpire) {
   Start(milliseconds(1));
   Greeted first = Hello(kOwn);
   (void)Create(first);
@@ -205,7 +205,7 @@ TEST_F(ServerSessionsTest, WhatNobodyComesBackForGoes) {
   EXPECT_TRUE(Eventually([&] { return Live() == 0 && Stored() == 0; }));
 }
 
-TEST_F(ServerSessionsTest, AProcessThatHasEndedIsNotWaitedFor) {
+TEST_F(ServerSessionsTest, TheSessionOfAnEndedProcessIsDroppedAtOnce) {
   Start();
   const pid_t child = ::fork();
   if (child == 0) {
@@ -225,7 +225,7 @@ TEST_F(ServerSessionsTest, AProcessThatHasEndedIsNotWaitedFor) {
   EXPECT_EQ(Hello(kOwn, second.token()).code(), Code::kSessionLost);
 }
 
-TEST_F(ServerSessionsTest, SequencesOfSessionsThatNobodyKnowsGoAtTheStart) {
+TEST_F(ServerSessionsTest, SequencesOfUnknownSessionsAreDroppedAtTheStart) {
   ASSERT_TRUE(engine_.memory().sequences().Create({.id = OwnerId{kOwn}, .session = SessionId{9}}));
   Start();
   EXPECT_EQ(Live(), 0u);
@@ -233,7 +233,7 @@ TEST_F(ServerSessionsTest, SequencesOfSessionsThatNobodyKnowsGoAtTheStart) {
 }
 
 // A daemon that is killed while its prompt cache reads an entry leaves sequences without a session.
-TEST_F(ServerSessionsTest, SequencesOfNobodyGoAtTheStart) {
+TEST_F(ServerSessionsTest, SequencesWithoutASessionAreDroppedOrRetainedAtTheStart) {
   const SequenceOwner no_session{
       .id = OwnerId{kOwn}, .session = SessionId::kNone, .namespace_salt = 0};
   ASSERT_TRUE(engine_.memory().sequences().Create(no_session));
@@ -249,7 +249,7 @@ TEST_F(ServerSessionsTest, SequencesOfNobodyGoAtTheStart) {
             std::uint32_t{layout::kSequenceRetained});
 }
 
-TEST_F(ServerSessionsTest, ClientsThatHaveEndedAreNotWaitedForAfterARestart) {
+TEST_F(ServerSessionsTest, SessionsOfEndedClientsAreDroppedAfterARestart) {
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t child = ::fork();
@@ -281,7 +281,7 @@ TEST_F(ServerSessionsTest, ClientsThatHaveEndedAreNotWaitedForAfterARestart) {
   EXPECT_EQ(Hello(kOwn, ours.token()).code(), Code::kSessionLost);
 }
 
-TEST_F(ServerSessionsTest, OfProcessesThatAreNotKnownNothingIsConcluded) {
+TEST_F(ServerSessionsTest, UnknownProcessesAreNotTakenForEnded) {
   EXPECT_EQ(DescribeProcess(0), ClientProcess{});
   EXPECT_FALSE(FindProcess({}).is_gone);
   EXPECT_FALSE(FindProcess({}).pidfd);
@@ -303,7 +303,7 @@ TEST_F(ServerSessionsTest, AGoodbyeEndsTheSessionAtOnce) {
   EXPECT_TRUE(Eventually([&] { return Live() == 0 && Stored() == 0; }));
 }
 
-TEST_F(ServerSessionsTest, WithoutRoomForItsRecordASessionCannotBeTakenUp) {
+TEST_F(ServerSessionsTest, ASessionWithoutRoomForItsRecordCannotBeResumed) {
   Start();
   std::vector<Greeted> greeted;
   while (Stored() < 16) greeted.push_back(Hello(kOwn));
@@ -331,7 +331,7 @@ TEST_F(ServerSessionsTest, OnlyTheTenantsUidOpensSessionsOfTenants) {
   EXPECT_EQ(Hello(kOwn, {}, 1, kFirst).code(), Code::kOk);
 }
 
-TEST_F(ServerSessionsTest, ATokenBringsTheSessionBackToItsTenantOnly) {
+TEST_F(ServerSessionsTest, ATokenResumesTheSessionOnlyForItsTenant) {
   Start();
   Greeted first = Hello(kOwn, {}, 1, kFirst);
   ASSERT_EQ(first.code(), Code::kOk);
@@ -343,7 +343,7 @@ TEST_F(ServerSessionsTest, ATokenBringsTheSessionBackToItsTenantOnly) {
   EXPECT_EQ(again.welcome.session, first.welcome.session);
 }
 
-TEST_F(ServerSessionsTest, ConnectionsOfATenantAreLimitedLikeThoseOfAnotherUid) {
+TEST_F(ServerSessionsTest, ConnectionsOfATenantAreLimited) {
   Start();
   std::vector<Greeted> all;
   for (int i = 0; i < 8; ++i) all.push_back(Hello(kOwn, {}, 1, kFirst));

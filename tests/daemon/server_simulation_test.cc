@@ -37,7 +37,7 @@ void PrintSeed() {
                static_cast<unsigned long long>(current_seed.load()));
 }
 
-TEST(ServerSimulationTest, HellosTakeoversRestartsAndRequestsInAnyOrderKeepWhatIsPromised) {
+TEST(ServerSimulationTest, RandomHellosTakeoversRestartsAndRequestsKeepTheInvariants) {
   SetLogLevel(LogLevel::kOff);
 #if KVD_ADDRESS_SANITIZER
   __sanitizer_set_death_callback(PrintSeed);

@@ -18,7 +18,7 @@ struct BadGenerate {
 class ServiceGenerateTest : public ServiceTest,
                             public ::testing::WithParamInterface<BadGenerate> {};
 
-TEST_P(ServiceGenerateTest, IsRefusedAndNothingIsComputed) {
+TEST_P(ServiceGenerateTest, AWrongParameterIsRefusedAndNothingIsComputed) {
   const SequenceHandle sequence = Create(client_);
   wire::GenerateRequest request;
   request.params.predict_max = 4;

@@ -44,7 +44,7 @@ class ServiceGrowthTest : public ServiceTest, public testing::WithParamInterface
   SequenceHandle made_ = SequenceHandle::kNone;  // the sequence that the last request made
 };
 
-TEST_P(ServiceGrowthTest, AStrangersRequestsLookAtItsOwnSequencesAlone) {
+TEST_P(ServiceGrowthTest, RequestsOfAnotherUidVisitOnlyItsOwnSequences) {
   EXPECT_LE(RecordsOf(Make(Verb::kCreate)), 2u);
   const SequenceHandle own = made_;
   wire::Submission fork = Make(Verb::kFork, own);
@@ -71,7 +71,7 @@ TEST_P(ServiceGrowthTest, AStrangersRequestsLookAtItsOwnSequencesAlone) {
   EXPECT_LE(LooksSince().records, 20u);
 }
 
-TEST_P(ServiceGrowthTest, AListLooksAtEachRecordOnce) {
+TEST_P(ServiceGrowthTest, AListVisitsEachRecordOnce) {
   const std::uint64_t live = engine_.memory().Usage().live_sequences;
   EXPECT_LE(RecordsOf(Make(Verb::kList)), live);
   const Reply reply = Call(stranger_, Make(Verb::kList));
@@ -79,7 +79,7 @@ TEST_P(ServiceGrowthTest, AListLooksAtEachRecordOnce) {
   EXPECT_LE(LooksSince().records_at_once, Sequences::kListedAtOnce);
 }
 
-TEST_P(ServiceGrowthTest, DroppingManyRetainedOnesTakesPortionsAndIsAnsweredInFull) {
+TEST_P(ServiceGrowthTest, RetainedSequencesAreDroppedInPortionsAndAllAreCounted) {
   const SequenceHandle held = Filled(sibling_, 40);
   std::vector<SequenceHandle> forks(600);
   const SequenceOwner owner{.id = OwnerId{kOwn}, .session = SessionId{2}};

@@ -150,7 +150,7 @@ TEST_F(ServiceLifeTest, NothingOfAnEphemeralSequenceIsReusedOrRetained) {
                 "a retained sequence is not ephemeral");
 }
 
-TEST_F(ServiceLifeTest, OnlyTheOwnerSetsTheLife) {
+TEST_F(ServiceLifeTest, OnlyTheOwnerSetsTheTimeOfExpiry) {
   const SequenceHandle mine = Filled(client_, 10);
   ExpectRefused(SetLife(stranger_, mine, 5), Code::kNotFound, "no such sequence");
   ExpectRefused(SetLife(sibling_, mine, 5), Code::kPermission, "force flag");

@@ -15,7 +15,7 @@ using test::ServiceTest;
 using ::testing::HasSubstr;
 using wire::Verb;
 
-TEST_F(ServiceTest, PingAnswersTheSameBytes) {
+TEST_F(ServiceTest, PingReturnsTheSameBytes) {
   EXPECT_EQ(Text(CallText(client_, Make(Verb::kPing), "hello")), "hello");
 }
 
@@ -37,7 +37,7 @@ TEST_F(ServiceTest, UnknownAndStaleHandlesAreNotFoundByEveryVerb) {
   }
 }
 
-TEST_F(ServiceTest, ForkOfZeroOrAMillionIsRefusedAndMakesNothing) {
+TEST_F(ServiceTest, AForkIntoZeroOrAMillionIsRefused) {
   const SequenceHandle sequence = Filled(client_, 40);
   const std::uint32_t live = engine_.memory().Usage().live_sequences;
   for (const std::int64_t count : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1'000'000},
@@ -81,7 +81,7 @@ TEST_F(ServiceTest, TokensOutsideTheVocabularyAreNamedByIndexAndNothingIsCompute
   EXPECT_EQ(Cells(sequence), 0u);
 }
 
-TEST_F(ServiceTest, AnyPositionButTheNextIsRefused) {
+TEST_F(ServiceTest, EveryPositionButTheNextIsRefused) {
   const SequenceHandle sequence = Filled(client_, 10);
   for (const std::int32_t pos : {0, 9, 11, -5, std::numeric_limits<std::int32_t>::max()}) {
     wire::Submission decode = Make(Verb::kDecode, sequence);
@@ -166,7 +166,7 @@ TEST_F(ServiceTest, ASiblingReadsAndForksButChangesOnlyByForce) {
   EXPECT_EQ(Call(sibling_, drop).code, Code::kOk);
 }
 
-TEST_F(ServiceTest, AStrangerCannotTellAPrivateSequenceFromNone) {
+TEST_F(ServiceTest, ForAnotherUidAPrivateSequenceDoesNotExist) {
   const SequenceHandle sequence = Filled(client_, 10);
   for (const Verb verb : {Verb::kQuery, Verb::kClear, Verb::kDrop, Verb::kReadText}) {
     wire::Submission submission = Make(verb, sequence);
@@ -177,7 +177,7 @@ TEST_F(ServiceTest, AStrangerCannotTellAPrivateSequenceFromNone) {
   EXPECT_EQ(Call(sibling_, Make(Verb::kList)).output.size(), sizeof(wire::SequenceEntry));
 }
 
-TEST_F(ServiceTest, PublicSnapshotsReachStrangersAndPrivateOnesDoNot) {
+TEST_F(ServiceTest, AnotherUidReachesPublicSnapshotsButNoPrivateOnes) {
   const SequenceHandle sequence = Filled(client_, 10);
   ASSERT_EQ(CallText(client_, Make(Verb::kPublish, sequence), "mine").code, Code::kOk);
   wire::Submission publish = Make(Verb::kPublish, sequence);
@@ -197,7 +197,7 @@ TEST_F(ServiceTest, PublicSnapshotsReachStrangersAndPrivateOnesDoNot) {
   EXPECT_EQ(CallText(sibling_, Make(Verb::kUnpublish), "ours").code, Code::kOk);
 }
 
-TEST_F(ServiceTest, ASnapshotsNameIsTakenOnceAndReplacedOnlyByForceAndItsOwner) {
+TEST_F(ServiceTest, OnlyTheOwnerReplacesASnapshotAndOnlyByForce) {
   const SequenceHandle sequence = Filled(client_, 10);
   ASSERT_EQ(CallText(client_, Make(Verb::kPublish, sequence), "name").code, Code::kOk);
   ExpectRefused(CallText(client_, Make(Verb::kPublish, sequence), "name"), Code::kExists, "force");
@@ -249,7 +249,7 @@ TEST_F(ServiceTest, KeepDropsTheOtherSequencesOfItsSessionOnly) {
                 "does not belong to this session");
 }
 
-TEST_F(ServiceTest, WhatASessionLeavesBehindGoesButPublishedOnesStay) {
+TEST_F(ServiceTest, SequencesOfAClosedSessionAreDroppedUnlessPublished) {
   const SequenceHandle mine = Filled(client_, 10);
   const SequenceHandle siblings = Filled(sibling_, 10);
   ASSERT_EQ(CallText(client_, Make(Verb::kPublish, mine), "stays").code, Code::kOk);
@@ -260,13 +260,13 @@ TEST_F(ServiceTest, WhatASessionLeavesBehindGoesButPublishedOnesStay) {
   EXPECT_TRUE(engine_.memory().snapshots().Find("stays", OwnerOf(kOwn)));
 }
 
-TEST_F(ServiceTest, AStrangersSequencesAreLimited) {
+TEST_F(ServiceTest, SequencesOfAnotherUidAreLimited) {
   for (int i = 0; i < 64; ++i) (void)Create(stranger_);
   ExpectRefused(Call(stranger_, Make(Verb::kCreate)), Code::kNoSpace, "holds 64 of 64");
   EXPECT_EQ(Call(client_, Make(Verb::kCreate)).code, Code::kOk);
 }
 
-TEST_F(ServiceTest, AStrangersShareOfThePoolIsLimited) {
+TEST_F(ServiceTest, ThePoolShareOfAnotherUidIsLimited) {
   // The pool has 32 blocks; a stranger's quota is a quarter, 8 blocks with 256 cells.
   const SequenceHandle sequence = Create(stranger_);
   (void)CallTokens(stranger_, Make(Verb::kDecode, sequence), std::vector<TokenId>(300, 5));
@@ -307,7 +307,7 @@ TEST_F(ServiceTest, ADecodeThatRunsOutOfCellsAppendsNothing) {
   EXPECT_EQ(whole, 2u);
 }
 
-TEST_F(ServiceTest, AStrangersRequestsInFlightAreLimited) {
+TEST_F(ServiceTest, RequestsInFlightOfAnotherUidAreLimited) {
   wire::Submission ping = Make(Verb::kPing);
   for (ping.request = 1; ping.request <= 256; ++ping.request) {
     ReceivedSubmission received = stranger_.Send(ping);
@@ -332,14 +332,14 @@ TEST_F(ServiceTest, PositionsThatWouldOverflowAreRefused) {
                 "last position");
 }
 
-TEST_F(ServiceTest, TextGoesToTokensAndBack) {
+TEST_F(ServiceTest, TextIsTokenizedAndDetokenized) {
   const Reply tokens = CallText(client_, Make(Verb::kTokenize), "abc");
   ASSERT_EQ(tokens.code, Code::kOk) << Text(tokens);
   EXPECT_EQ(tokens.value0, 3);
   EXPECT_EQ(Text(Call(client_, Make(Verb::kDetokenize), tokens.output)), "abc");
 }
 
-TEST_F(ServiceTest, ReadTokensGivesCellsWithTheirPositions) {
+TEST_F(ServiceTest, ReadTokensReturnsCellsWithTheirPositions) {
   const SequenceHandle sequence = Filled(client_, 10);
   wire::Submission read = Make(Verb::kReadTokens, sequence);
   read.p0 = 8;
@@ -353,7 +353,7 @@ TEST_F(ServiceTest, ReadTokensGivesCellsWithTheirPositions) {
   ExpectRefused(Call(client_, read), Code::kInvalidArgument, "first_cell");
 }
 
-TEST_F(ServiceTest, InfoTellsTheModelThePoolAndTheProcess) {
+TEST_F(ServiceTest, InfoDescribesTheModelThePoolAndTheProcess) {
   const Reply reply = Call(client_, Make(Verb::kInfo));
   ASSERT_EQ(reply.output.size(), sizeof(wire::InfoReply));
   wire::InfoReply info;
@@ -367,7 +367,7 @@ TEST_F(ServiceTest, InfoTellsTheModelThePoolAndTheProcess) {
   EXPECT_GT(info.mappings, 0u);
 }
 
-TEST_F(ServiceTest, CancelSaysWhetherTheRequestWasThere) {
+TEST_F(ServiceTest, CancelSaysWhetherItFoundTheRequest) {
   wire::Submission cancel = Make(Verb::kCancel);
   cancel.argument = 999;
   EXPECT_EQ(Call(client_, cancel).value0, 0);

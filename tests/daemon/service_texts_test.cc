@@ -33,7 +33,7 @@ wire::Submission MakeEmbed(std::int64_t pooling = -1, std::uint16_t flags = 0) {
   return embed;
 }
 
-TEST_F(ServiceTest, AModelThatReadsNoTextsEmbedsAndRanksNothing) {
+TEST_F(ServiceTest, AModelWithoutPoolingEmbedsAndRanksNothing) {
   ExpectRefused(Call(client_, MakeEmbed(), TokenLists({{5}})), Code::kUnsupported,
                 "does not embed texts");
   ExpectRefused(Call(client_, Make(Verb::kRank), Texts({"a", "b"})), Code::kUnsupported,
@@ -54,7 +54,7 @@ class EncoderServiceTest : public ServiceTest {
   }
 };
 
-TEST_F(EncoderServiceTest, EmbeddingsComeAsTheyAreOrNormalised) {
+TEST_F(EncoderServiceTest, EmbeddingsAreNormalisedOnRequest) {
   for (const std::uint16_t flags : {std::uint16_t{0}, std::uint16_t{wire::kFlagNormalize}}) {
     const auto answers = Embed(flags, 1);
     ASSERT_EQ(answers.size(), 1u);
@@ -70,7 +70,7 @@ TEST_F(EncoderServiceTest, EmbeddingsComeAsTheyAreOrNormalised) {
 
 TEST_F(EncoderServiceTest, SeveralTextsMayBeInFlight) { EXPECT_EQ(Embed(0, 3).size(), 3u); }
 
-TEST_F(EncoderServiceTest, WhatNeedsADecoderIsRefusedByName) {
+TEST_F(EncoderServiceTest, VerbsThatNeedADecoderAreRefusedByName) {
   const SequenceHandle sequence = Create(client_);
   ExpectRefused(CallTokens(client_, Make(Verb::kDecode, sequence), {5}), Code::kUnsupported,
                 "no decoder");
@@ -118,7 +118,7 @@ TEST_F(CrossServiceTest, ATextIsEncodedOnceBeforeTheFirstTokenAndForksShareIt) {
     EXPECT_EQ(info.cross_cells, 3u);
 }
 
-TEST_F(CrossServiceTest, TextsThatAreNoneAreRefused) {
+TEST_F(CrossServiceTest, InvalidTokensAndHandlesAreRefused) {
   const SequenceHandle sequence = Create(client_);
   ExpectRefused(CallTokens(client_, Make(Verb::kEncode, sequence), {64}), Code::kInvalidArgument,
                 "64");
@@ -173,7 +173,7 @@ TEST_F(RankServiceTest, EachDocumentHasAScore) {
   EXPECT_EQ(scores, std::vector<float>(3, 3.0f));
 }
 
-TEST_F(RankServiceTest, TextsThatAreNoneEndTheRequestByName) {
+TEST_F(RankServiceTest, AnInvalidTextEndsTheRequestAndIsNamed) {
   const auto message = [&](const std::vector<std::string_view>& texts) {
     EXPECT_EQ(Call(client_, Make(Verb::kRank), Texts(texts)).code, Code::kOk);
     RunDry();

@@ -27,7 +27,7 @@ constexpr ChannelGeometry kSmall{.submission_entries = 8,
                                  .request_arena_bytes = 64u << 10,
                                  .result_arena_bytes = 64u << 10};
 
-TEST(SessionTest, MetadataAnswersPassLogitsThatAreInFlight) {
+TEST(SessionTest, ShortRepliesOvertakeLogitsInFlight) {
   TestSession client(1);
   (void)client.Send(Ping(1));
   (void)client.Send(Ping(2));
@@ -50,7 +50,7 @@ TEST(SessionTest, MetadataAnswersPassLogitsThatAreInFlight) {
   EXPECT_EQ(answer->output, std::vector<std::byte>(4 * 4096, std::byte{9}));
 }
 
-TEST(SessionTest, SubmissionsCountForTheOwnerUntilTheirFinalAnswers) {
+TEST(SessionTest, SubmissionsCountForTheOwnerUntilTheirFinalReplies) {
   Quotas quotas;
   quotas.others.requests_in_flight = 3;
   Shares shares(quotas, OwnerOf(1000u), true);
@@ -94,7 +94,7 @@ TEST(SessionTest, SubmissionsCountForTheOwnerUntilTheirFinalAnswers) {
   EXPECT_EQ(in_flight(), 1u);
 }
 
-TEST(SessionTest, ArenasCountUntilTheLastRequestHasLetGoOfTheSession) {
+TEST(SessionTest, ArenasCountUntilTheLastRequestReleasesTheSession) {
   Shares shares({}, OwnerOf(1000u), true);
   const OwnerId owner = OwnerOf(1001u);
   std::optional<TestSession> client;
@@ -118,7 +118,7 @@ TEST(SessionTest, ArenasCountUntilTheLastRequestHasLetGoOfTheSession) {
   EXPECT_TRUE(shares.ListHeld(Resource::kResultArenaBytes).empty());
 }
 
-TEST(SessionTest, LargeAnswersWaitForLogitsInFlightAndAreAskedForAfterThem) {
+TEST(SessionTest, LargeRepliesWaitForLogitsInFlight) {
   TestSession client(1);
   (void)client.Send(Ping(1));
   (void)client.Send(Ping(2));
@@ -132,7 +132,7 @@ TEST(SessionTest, LargeAnswersWaitForLogitsInFlightAndAreAskedForAfterThem) {
   EXPECT_TRUE(client.session()->TryFinal(AnswerTo(2), large));
 }
 
-TEST(SessionTest, TwoLogitsOfOneStepArePublishedInOrderWithAnswersAmongThem) {
+TEST(SessionTest, LogitsAndRepliesOfOneStepArePublishedInOrder) {
   TestSession client(1);
   for (std::uint64_t request = 1; request <= 4; ++request) (void)client.Send(Ping(request));
   const auto first = client.session()->ReserveLogits(4096, 1, false);
@@ -147,7 +147,7 @@ TEST(SessionTest, TwoLogitsOfOneStepArePublishedInOrderWithAnswersAmongThem) {
   EXPECT_EQ(client.All().size(), 4u);
 }
 
-TEST(SessionTest, AFullArenaGivesFewerRowsAndThenNone) {
+TEST(SessionTest, AFullArenaGrantsFewerRowsAndThenNone) {
   TestSession client(1, 1000, kSmall);
   client.HoldOutputs();
   (void)client.Send(Ping(1));
@@ -164,7 +164,7 @@ TEST(SessionTest, AFullArenaGivesFewerRowsAndThenNone) {
   EXPECT_TRUE(client.session()->ReserveLogits(10000, 1, false));
 }
 
-TEST(SessionTest, ASubmissionWithoutASlotForItsAnswerStaysInItsRing) {
+TEST(SessionTest, ASubmissionWithoutRoomForItsReplyStaysInTheRing) {
   TestSession client(1, 1000, kSmall);
   // The completion ring has 16 slots. The 16 unanswered submissions reserve them; the 17th waits.
   for (std::uint64_t request = 1; request <= 16; ++request) (void)client.Send(Ping(request));
@@ -186,7 +186,7 @@ TEST(SessionTest, ASubmissionWithoutASlotForItsAnswerStaysInItsRing) {
   EXPECT_EQ(received.submission.request, 17u);
 }
 
-TEST(SessionTest, SlotsPromisedToLogitsAreNotGivenToOthers) {
+TEST(SessionTest, SlotsReservedForLogitsAreNotGivenToReplies) {
   TestSession client(1, 1000, kSmall);
   for (std::uint64_t request = 1; request <= 15; ++request) (void)client.Send(Ping(request));
   const auto logits = client.session()->ReserveLogits(1024, 1, /*more_follows=*/true);
@@ -196,7 +196,7 @@ TEST(SessionTest, SlotsPromisedToLogitsAreNotGivenToOthers) {
   EXPECT_EQ(client.All().size(), 1u);
 }
 
-TEST(SessionTest, RoomForComputingIsReportedOnceAfterTheClientReleased) {
+TEST(SessionTest, FreeRoomIsReportedOnceAfterARelease) {
   TestSession client(1, 1000, kSmall);
   client.HoldOutputs();
   (void)client.Send(Ping(1));
@@ -216,7 +216,7 @@ TEST(SessionTest, RoomForComputingIsReportedOnceAfterTheClientReleased) {
   EXPECT_FALSE(client.session()->TakeRoomForComputing());
 }
 
-TEST(SessionTest, RoomThatTheEngineThreadSawFirstKeepsTheIoThreadAwake) {
+TEST(SessionTest, RoomSeenByTheEngineThreadKeepsTheIoThreadAwake) {
   TestSession client(1, 1000, kSmall);
   client.HoldOutputs();
   for (std::uint64_t request = 1; request <= 3; ++request) (void)client.Send(Ping(request));
@@ -237,7 +237,7 @@ TEST(SessionTest, RoomThatTheEngineThreadSawFirstKeepsTheIoThreadAwake) {
   EXPECT_TRUE(*now) << "nothing new since";
 }
 
-TEST(SessionTest, CompletionsOfAClosedSessionGoNowhere) {
+TEST(SessionTest, CompletionsOfAClosedSessionAreDiscarded) {
   TestSession client(1);
   (void)client.Send(Ping(1));
   client.session()->Close();

@@ -33,7 +33,7 @@ Quotas Limited(std::uint64_t held_bytes) {
 
 class EachResourceTest : public testing::TestWithParam<Resource> {};
 
-TEST_P(EachResourceTest, AnOtherOwnerAtItsLimitIsRefusedAndTheOwnOneIsNot) {
+TEST_P(EachResourceTest, AnotherOwnerIsRefusedAtItsLimitAndTheOwnUidIsNot) {
   Shares shares({}, kOwn, true);
   const Resource resource = GetParam();
   const std::uint64_t limit = shares.LimitOf(kOther, resource);
@@ -75,7 +75,7 @@ TEST(SharesTest, RefusalsNameTheResource) {
   EXPECT_TRUE(message(Resource::kPromptCacheEntries).starts_with("prompt cache entries: "));
 }
 
-TEST(SharesTest, LimitsAreThoseOfTheQuotas) {
+TEST(SharesTest, LimitsComeFromTheQuotas) {
   const Shares shares({}, kOwn, true);
   EXPECT_EQ(shares.LimitOf(kOwn, Resource::kConnections), 256u);
   EXPECT_EQ(shares.LimitOf(kOther, Resource::kConnections), 8u);
@@ -95,7 +95,7 @@ TEST(SharesTest, LimitsAreThoseOfTheQuotas) {
   EXPECT_EQ(Shares({}, kOwn, false).LimitOf(kOwn, Resource::kPromptCacheEntries), 16'384u);
 }
 
-TEST(SharesTest, AShareCountsUntilItGoes) {
+TEST(SharesTest, AShareCountsUntilItIsDestroyed) {
   Shares shares(Limited(100), kOwn, true);
   const auto account = shares.AccountOf(kOther);
   EXPECT_EQ(account->owner(), kOther);
@@ -119,7 +119,7 @@ TEST(SharesTest, AShareCountsUntilItGoes) {
   EXPECT_EQ(account->held(Resource::kHeldBytes), 0u);
 }
 
-TEST(SharesTest, OneThatWasMovedFromCountsNothing) {
+TEST(SharesTest, AMovedFromShareCountsNothing) {
   Shares shares(Limited(100), kOwn, true);
   const auto account = shares.AccountOf(kOther);
   Share first = *shares.Take(kOther, Resource::kHeldBytes, 60);
@@ -149,7 +149,7 @@ TEST(SharesTest, WithoutALimitOrAnAccountNothingIsRefused) {
   EXPECT_EQ(none.amount(), kNoLimit);
 }
 
-TEST(SharesTest, WhatIsCountedElsewhereTakesRoomToo) {
+TEST(SharesTest, AmountsCountedElsewhereReduceTheLimit) {
   Shares shares(Limited(100), kOwn, true);
   const auto account = shares.AccountOf(kOther);
   Share share(account, Resource::kHeldBytes);
@@ -161,7 +161,7 @@ TEST(SharesTest, WhatIsCountedElsewhereTakesRoomToo) {
   EXPECT_EQ(account->held(Resource::kHeldBytes), 35u);
 }
 
-TEST(SharesTest, AnAccountIsKeptByWhatIsHeldAndForgottenWithoutIt) {
+TEST(SharesTest, AnAccountLivesAsLongAsItsShares) {
   std::optional<Shares> shares(std::in_place, Limited(100), kOwn, true);
   {
     const Result<Share> share = shares->Take(kOther, Resource::kHeldBytes, 60);
@@ -177,7 +177,7 @@ TEST(SharesTest, AnAccountIsKeptByWhatIsHeldAndForgottenWithoutIt) {
   EXPECT_FALSE(late.Grow(1)) << "it outlives the shares";
 }
 
-TEST(SharesTest, ThreadsOfTwoOwnersTakeAndGiveBackWithinTheirLimits) {
+TEST(SharesTest, ThreadsOfTwoOwnersStayWithinTheirLimits) {
   constexpr std::uint64_t kLimit = 7;
   constexpr int kRounds = 20'000;
   Shares shares(Limited(kLimit), kOwn, true);
@@ -222,7 +222,7 @@ MemoryGeometry SomeGeometry() {
   return geometry;
 }
 
-TEST(SharesTest, OthersHaveAQuarterOfEverythingInTheMemory) {
+TEST(SharesTest, OtherUidsMayUseAQuarterOfEachResourceOfTheMemory) {
   const OwnerLimits limits = Shares({}, kOwn, true).LimitsOf(kOther, SomeGeometry());
   EXPECT_EQ(limits.sequences, 64u);
   EXPECT_EQ(limits.blocks[0], 25u);
@@ -234,7 +234,7 @@ TEST(SharesTest, OthersHaveAQuarterOfEverythingInTheMemory) {
   EXPECT_FALSE(limits.counts_all);
 }
 
-TEST(SharesTest, TheOwnUidLeavesAReserveOnlyWhereOthersMayConnect) {
+TEST(SharesTest, TheOwnUidLeavesAReserveOnlyIfOthersMayConnect) {
   const OwnerLimits limits = Shares({}, kOwn, true).LimitsOf(kOwn, SomeGeometry());
   EXPECT_EQ(limits.blocks[0], 95u);
   EXPECT_EQ(limits.state_slots, 15u);
@@ -246,7 +246,7 @@ TEST(SharesTest, TheOwnUidLeavesAReserveOnlyWhereOthersMayConnect) {
 
 // ------------------------------------------------------------------------------------- uploads
 
-TEST(StateUploadTest, PiecesComeBackAsOneFileAndCountWhileTheyAreHere) {
+TEST(StateUploadTest, UploadedPiecesFormOneFileAndCountWhileHeld) {
   Shares shares(Limited(5 << 20), kOwn, true);
   const auto account = shares.AccountOf(kOther);
   {

@@ -28,7 +28,7 @@ class StateDirectoryTest : public ::testing::Test {
   std::string root_;
 };
 
-TEST_F(StateDirectoryTest, IsCreatedPrivateAndHoldsOurPid) {
+TEST_F(StateDirectoryTest, ANewDirectoryIsPrivateAndHoldsThePid) {
   const auto state = StateDirectory::Open(At("new"));
   ASSERT_TRUE(state) << state.error().message;
   struct stat found{};
@@ -40,7 +40,7 @@ TEST_F(StateDirectoryTest, IsCreatedPrivateAndHoldsOurPid) {
   EXPECT_EQ(pid, ::getpid());
 }
 
-TEST_F(StateDirectoryTest, ASecondDaemonIsRefusedAndToldTheFirstsPid) {
+TEST_F(StateDirectoryTest, ASecondDaemonIsRefusedWithThePidOfTheFirst) {
   const auto first = StateDirectory::Open(At("state"));
   ASSERT_TRUE(first);
   const auto second = StateDirectory::Open(At("state"));
@@ -49,7 +49,7 @@ TEST_F(StateDirectoryTest, ASecondDaemonIsRefusedAndToldTheFirstsPid) {
   EXPECT_THAT(second.error().message, HasSubstr("pid " + std::to_string(::getpid())));
 }
 
-TEST_F(StateDirectoryTest, IsFreeAgainWhenTheFirstIsGone) {
+TEST_F(StateDirectoryTest, TheDirectoryIsFreeWhenItsDaemonHasEnded) {
   ASSERT_TRUE(StateDirectory::Open(At("state")));
   EXPECT_TRUE(StateDirectory::Open(At("state")));
 }
@@ -103,7 +103,7 @@ TEST_F(StateDirectoryTest, ALockThatIsALinkIsNotFollowed) {
   EXPECT_EQ(std::filesystem::file_size(At("precious")), 8u);
 }
 
-TEST_F(StateDirectoryTest, DefaultPlaceIsByNameSoThatTwoNamesDoNotCollide) {
+TEST_F(StateDirectoryTest, DaemonsOfTwoNamesHaveTwoDefaultDirectories) {
   ::setenv("XDG_RUNTIME_DIR", root_.c_str(), 1);
   ::setenv("TMPDIR", root_.c_str(), 1);
   const auto first = StateDirectory::OpenDefault("one", 0);
@@ -116,7 +116,7 @@ TEST_F(StateDirectoryTest, DefaultPlaceIsByNameSoThatTwoNamesDoNotCollide) {
   EXPECT_FALSE(again);
 }
 
-TEST_F(StateDirectoryTest, DefaultPlaceIsWhereAnEarlierDaemonLeftItsState) {
+TEST_F(StateDirectoryTest, TheDefaultDirectoryIsTheOneWithEarlierState) {
   const std::string name = "kept-" + std::to_string(::getpid());
   ::setenv("XDG_RUNTIME_DIR", (root_ + "/missing").c_str(), 1);
   ::setenv("TMPDIR", root_.c_str(), 1);
@@ -210,7 +210,7 @@ TEST_F(SharedPlaceTest, TheNextDaemonFindsTheDirectoryThatTheFirstOneMadeInstead
   EXPECT_EQ(Open()->path(), path);
 }
 
-TEST_F(SharedPlaceTest, AFileALinkAndAnOpenModeAreNotUsedEither) {
+TEST_F(SharedPlaceTest, AFileALinkAndADirectoryWithAnOpenModeAreNotUsed) {
   std::ofstream(taken_) << "x";
   EXPECT_TRUE(Open()->path().starts_with(taken_ + "-"));
   std::filesystem::remove_all(taken_);
@@ -224,7 +224,7 @@ TEST_F(SharedPlaceTest, AFileALinkAndAnOpenModeAreNotUsedEither) {
   EXPECT_THAT(state->passed_over(), ::testing::Contains(HasSubstr("mode 0755 lets others in")));
 }
 
-TEST_F(SharedPlaceTest, DirectoriesThatLookLikeOursAndAreNotAreNotUsed) {
+TEST_F(SharedPlaceTest, DirectoriesWithOurNameAndOtherContentAreNotUsed) {
   TakeName(kOther);
   const std::string imitated = taken_ + "-0123456789abcdef";
   ASSERT_EQ(::mkdir(imitated.c_str(), 0700), 0);
@@ -237,7 +237,7 @@ TEST_F(SharedPlaceTest, DirectoriesThatLookLikeOursAndAreNotAreNotUsed) {
   EXPECT_FALSE(state->path().starts_with(not_a_suffix));
 }
 
-TEST_F(SharedPlaceTest, ForgettingRemovesOurStateAndNamesWhatIsAnotherUsers) {
+TEST_F(SharedPlaceTest, ForgettingRemovesOurStateAndNamesDirectoriesOfOthers) {
   TakeName(kOther);
   const std::string path = Open()->path();
   std::ofstream(path + "/meta") << "x";
@@ -249,7 +249,7 @@ TEST_F(SharedPlaceTest, ForgettingRemovesOurStateAndNamesWhatIsAnotherUsers) {
   EXPECT_TRUE(std::filesystem::exists(taken_ + "/" + Name() + "/meta"));
 }
 
-TEST_F(StateDirectoryTest, ForgettingWhatIsNotThereMakesNothing) {
+TEST_F(StateDirectoryTest, ForgettingAbsentStateCreatesNoDirectory) {
   const auto forgotten = StateDirectory::Forget(At("none"), "x");
   ASSERT_TRUE(forgotten);
   EXPECT_TRUE(forgotten->removed.empty());

@@ -10,7 +10,7 @@ double Seconds(std::size_t prefill_tokens) {
   return 0.040 + 0.002 * static_cast<double>(prefill_tokens);
 }
 
-TEST(StepClockTest, WithoutALimitChunksAreAsLargeAsTheyMayBe) {
+TEST(StepClockTest, WithoutATimeLimitChunksHaveTheLargestSize) {
   StepClock clock(0.0);
   EXPECT_EQ(clock.PrefillTokens(256), 256u);
   clock.AddStep(1, 256, 100.0);
@@ -22,7 +22,7 @@ TEST(StepClockTest, TheFirstChunkIsSmall) {
   EXPECT_EQ(StepClock(0.2).PrefillTokens(16), 16u);
 }
 
-TEST(StepClockTest, ChunksBecomeWhatFitsIntoTheTime) {
+TEST(StepClockTest, ChunksShrinkToTheTimeLimit) {
   StepClock clock(0.2);
   for (int step = 0; step < 50; ++step) {
     clock.AddStep(3, 0, Seconds(0));
@@ -34,7 +34,7 @@ TEST(StepClockTest, ChunksBecomeWhatFitsIntoTheTime) {
   EXPECT_LE(Seconds(clock.PrefillTokens(256)), 0.2);
 }
 
-TEST(StepClockTest, ChunksFollowStepsThatBecomeSlower) {
+TEST(StepClockTest, ChunksShrinkWhenStepsBecomeSlower) {
   StepClock clock(0.2);
   for (int step = 0; step < 50; ++step) clock.AddStep(1, 64, 0.05);
   EXPECT_EQ(clock.PrefillTokens(256), 256u);
@@ -42,7 +42,7 @@ TEST(StepClockTest, ChunksFollowStepsThatBecomeSlower) {
   EXPECT_EQ(clock.PrefillTokens(256), 64u);
 }
 
-TEST(StepClockTest, PromptsGoOnEvenWhereNoTimeIsLeftForThem) {
+TEST(StepClockTest, PromptsProgressEvenIfNoTimeIsLeft) {
   StepClock clock(0.010);
   clock.AddStep(8, 0, 0.040);
   clock.AddStep(8, 64, 0.4);
@@ -50,7 +50,7 @@ TEST(StepClockTest, PromptsGoOnEvenWhereNoTimeIsLeftForThem) {
   EXPECT_EQ(clock.PrefillTokens(7), 7u);
 }
 
-TEST(StepClockTest, TheLastTokensOfAPromptTellNothing) {
+TEST(StepClockTest, ShortLastChunksDoNotChangeTheEstimate) {
   StepClock clock(0.2);
   for (int step = 0; step < 20; ++step) clock.AddStep(1, 64, 0.064);
   const std::size_t before = clock.PrefillTokens(256);
@@ -58,7 +58,7 @@ TEST(StepClockTest, TheLastTokensOfAPromptTellNothing) {
   EXPECT_EQ(clock.PrefillTokens(256), before);
 }
 
-TEST(StepClockTest, WorkIsCountedInPromptTokensThatTakeAsLong) {
+TEST(StepClockTest, WorkIsCountedAsPromptTokensOfEqualTime) {
   StepClock clock(0.2);
   EXPECT_EQ(clock.InPromptTokens(WorkKind::kRewrite, 100), 100u) << "nothing is known";
   EXPECT_EQ(clock.TokensFor(WorkKind::kRewrite, 400), StepClock::kFirstTokens);

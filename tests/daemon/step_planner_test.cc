@@ -20,7 +20,7 @@ std::size_t TokensOf(std::span<const StepShare> shares, std::size_t candidate) {
   return 0;
 }
 
-TEST(StepPlannerTest, DecodeRowsComeFirstAndPrefillIsHeldToItsChunkBesideThem) {
+TEST(StepPlannerTest, DecodeRowsComeFirstAndPrefillGetsItsChunk) {
   StepPlanner planner(512);
   constexpr std::size_t kChunk = 128;
   const std::vector<StepCandidate> candidates = {{kA, 4000}, {kB, 1}, {kC, 1}};
@@ -56,7 +56,7 @@ TEST(StepPlannerTest, ASessionWithManyPromptsGetsNoMoreThanAnother) {
   EXPECT_EQ(TokensOf(shares, 8), 256u);
 }
 
-TEST(StepPlannerTest, WhatOneSessionDoesNotWantGoesToTheOthers) {
+TEST(StepPlannerTest, RowsThatOneSessionLeavesGoToOthers) {
   StepPlanner planner(512);
   constexpr std::size_t kChunk = 512;
   const std::vector<StepCandidate> candidates = {{kA, 10}, {kB, 4000}};
@@ -83,7 +83,7 @@ TEST(StepPlannerTest, MoreDecodeRowsThanAStepHoldsTakeTurns) {
   for (const auto& [candidate, tokens] : served) EXPECT_EQ(tokens, 2u) << candidate;
 }
 
-TEST(StepPlannerTest, HavingBeenIdleIsNoCredit) {
+TEST(StepPlannerTest, AnIdleSessionEarnsNoCredit) {
   StepPlanner planner(64);
   constexpr std::size_t kChunk = 64;
   const std::vector<StepCandidate> alone = {{kA, 100000}};
@@ -97,7 +97,7 @@ TEST(StepPlannerTest, HavingBeenIdleIsNoCredit) {
   EXPECT_EQ(TokensOf(shares, 1), 32u);
 }
 
-TEST(StepPlannerTest, NobodyGetsMoreThanTheyWantAndStepsAreNeverOverfull) {
+TEST(StepPlannerTest, NoCandidateGetsMoreThanItWantsAndStepsNeverOverflow) {
   StepPlanner planner(100);
   constexpr std::size_t kChunk = 70;
   const std::vector<StepCandidate> candidates = {{kA, 1}, {kA, 33}, {kB, 0}, {kB, 1}, {kC, 500}};
@@ -169,7 +169,7 @@ std::array<std::size_t, 2> ServedOf(std::array<std::size_t, 2> rows,
   return served;
 }
 
-TEST(StepPlannerTest, SixtyFourDecodeRowsGetAsManyTokensAsOnesThatFillHalfAStep) {
+TEST(StepPlannerTest, SixtyFourDecodeRowsGetAsManyTokensAsHalfAStepOfRows) {
   constexpr int kSteps = 200;
   for (const std::size_t step_tokens : {1u, 2u, 3u, 7u, 8u, 16u, 48u, 64u}) {
     // A user with half of the rows of a step or more waits for more, as the one with 64 rows does.
@@ -192,7 +192,7 @@ TEST(StepPlannerTest, ASingleDecodeRowBesideSixtyFourIsInEachStep) {
   }
 }
 
-TEST(StepPlannerTest, DecodeRowsBeyondAStepsRoomAreDividedByWeights) {
+TEST(StepPlannerTest, DecodeRowsBeyondOneStepAreDividedByWeights) {
   for (const std::size_t step_tokens : {8u, 32u}) {
     const auto served = ServedOf({64, 64}, {1, 3}, step_tokens, 200);
     EXPECT_NEAR(static_cast<double>(served[1]) / static_cast<double>(served[0]), 3.0, 0.3);
@@ -211,7 +211,7 @@ TEST(StepPlannerTest, PromptsThatOthersWaitForGoFirstAmongThoseOfTheirUser) {
   EXPECT_EQ(TokensOf(shares, 2), 256u) << "of another user, who owes that prompt nothing";
 }
 
-TEST(StepPlannerTest, OfOneSessionThePromptThatOthersWaitForGoesFirst) {
+TEST(StepPlannerTest, WithinASessionThePromptThatOthersWaitForGoesFirst) {
   StepPlanner planner(512);
   const std::vector<StepCandidate> candidates = {
       {.session = kA, .wanted_tokens = 4000},
@@ -223,7 +223,7 @@ TEST(StepPlannerTest, OfOneSessionThePromptThatOthersWaitForGoesFirst) {
   EXPECT_EQ(TokensOf(shares, 0), 512u - 132u);
 }
 
-TEST(StepPlannerTest, PromptsStayHeldToTheirChunkWhileAClientThinksOfItsNextToken) {
+TEST(StepPlannerTest, PromptsKeepTheirChunkWhileAClientChoosesItsNextToken) {
   StepPlanner planner(512);
   const std::vector<StepCandidate> decoding = {{kA, 1}, {kB, 4000}};
   const std::vector<StepCandidate> thinking = {{kA, 0}, {kB, 4000}};
@@ -250,7 +250,7 @@ std::size_t PlansUntilDone(StepPlanner& planner, std::vector<StepCandidate> cand
   return plans;
 }
 
-TEST(StepPlannerTest, APromptIsDoneInAsManyStepsWhateverTheNumberOfDecodeRows) {
+TEST(StepPlannerTest, TheStepsOfAPromptDoNotDependOnTheNumberOfDecodeRows) {
   for (const std::size_t decode_rows : {512u, 2048u}) {
     StepPlanner planner(512);
     std::vector<StepCandidate> candidates(decode_rows,
@@ -260,7 +260,7 @@ TEST(StepPlannerTest, APromptIsDoneInAsManyStepsWhateverTheNumberOfDecodeRows) {
   }
 }
 
-TEST(StepPlannerTest, APromptsPartIsNoMoreThanItsTimeAllows) {
+TEST(StepPlannerTest, TheShareOfAPromptIsLimitedByTime) {
   StepPlanner planner(512);
   std::vector<StepCandidate> candidates(600,
                                         {.session = kA, .wanted_tokens = 1, .owner = OwnerId{1}});
@@ -270,7 +270,7 @@ TEST(StepPlannerTest, APromptsPartIsNoMoreThanItsTimeAllows) {
   EXPECT_EQ(shares.size(), 480u + 1u);
 }
 
-TEST(StepPlannerTest, AStepOfFewRowsIsSharedInHalvesAndOneOfASingleRowByTurns) {
+TEST(StepPlannerTest, TwoUsersShareStepsOfFewRowsEvenly) {
   for (const std::size_t step_tokens : {1u, 4u}) {
     StepPlanner planner(step_tokens);
     std::vector<StepCandidate> candidates(8,

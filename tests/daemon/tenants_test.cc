@@ -24,7 +24,7 @@ constexpr TenantId kFirst{0x0b, 0x8f, 0x6a, 0x5e, 0x1c, 0x2d, 0x3e, 0x4f,
                           0x5a, 0x6b, 0x7c, 0x8d, 0x9e, 0x0f, 0x1a, 0x2b};
 constexpr TenantId kSecond{2};
 
-TEST(OwnerTest, ATenantHasANumberOfItsOwnThatNeverChanges) {
+TEST(OwnerTest, TheNumberOfATenantIsUniqueAndConstant) {
   EXPECT_EQ(OwnerOf(kUid, kTenantZero), OwnerOf(kUid));
   EXPECT_FALSE(IsTenant(OwnerOf(0xffff'ffffu)));
   const OwnerId first = OwnerOf(kUid, kFirst);
@@ -109,7 +109,7 @@ TEST(TenantsTest, EachBadLineIsNamed) {
   }
 }
 
-TEST(TenantsTest, TheNumberOfTenantsAndTheFilesSizeAreLimited) {
+TEST(TenantsTest, TheNumberOfTenantsAndTheSizeOfTheFileAreLimited) {
   std::string text;
   char line[64];
   for (std::size_t number = 1; number <= kTenantsMax; ++number) {
@@ -150,7 +150,7 @@ TEST(TenantSharesTest, OnlyTheTenantsUidNamesTenants) {
   EXPECT_EQ(Shares({}, OwnerOf(7), false).tenant_uid(), 7u) << "the daemon's own by default";
 }
 
-TEST(TenantSharesTest, NewLimitsHoldForConnectedTenantsAndTakeNothingBack) {
+TEST(TenantSharesTest, NewLimitsApplyToConnectedTenantsAndRevokeNothing) {
   Shares shares({}, OwnerOf(kUid), true);
   const auto first = *shares.AdmitTenant(kUid, kFirst);
   const auto second = *shares.AdmitTenant(kUid, kSecond);

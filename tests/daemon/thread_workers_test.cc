@@ -66,7 +66,7 @@ Workers::Work Sliced(Events& events, const std::string& name, int slices,
   };
 }
 
-TEST(ThreadWorkersTest, SlicesGoRoundByUidThenBySession) {
+TEST(ThreadWorkersTest, SlicesAlternateByUidThenBySession) {
   Events events;
   Gate gate;
   std::promise<void> done[4];
@@ -118,7 +118,7 @@ TEST(ThreadWorkersTest, AShortCallDoesNotWaitForTheEndOfALongOne) {
   }
 }
 
-TEST(ThreadWorkersTest, WorkOfOneSessionRunsInItsOrderAndNeverTwoAtATime) {
+TEST(ThreadWorkersTest, WorkOfOneSessionRunsInOrderAndOneAtATime) {
   Events events;
   std::atomic<int> running = 0;
   std::promise<void> done;
@@ -138,7 +138,7 @@ TEST(ThreadWorkersTest, WorkOfOneSessionRunsInItsOrderAndNeverTwoAtATime) {
   EXPECT_EQ(events.all(), expected);
 }
 
-TEST(ThreadWorkersTest, NoMoreThanTheTurnsRunAtATime) {
+TEST(ThreadWorkersTest, NoMoreJobsRunAtOnceThanThereAreTurns) {
   std::atomic<int> running = 0;
   std::atomic<int> most = 0;
   std::promise<void> done[6];
@@ -185,7 +185,7 @@ TEST(ThreadWorkersTest, WorkThatWaitsForADeviceLeavesItsTurnToOthers) {
   EXPECT_THAT(events.all(), ElementsAre("other", "other", "device", "after"));
 }
 
-TEST(ThreadWorkersTest, AUidBeginsNoMoreThanItMayAndAnotherOneMayAlwaysBeginOne) {
+TEST(ThreadWorkersTest, TheJobsOfAUidAreLimitedAndEveryUidMayBeginOne) {
   std::atomic<int> begun = 0;
   std::atomic<bool> ends = false;
   std::promise<void> two_begun, other;
@@ -216,7 +216,7 @@ TEST(ThreadWorkersTest, AUidBeginsNoMoreThanItMayAndAnotherOneMayAlwaysBeginOne)
   EXPECT_EQ(begun.load(), 3);
 }
 
-TEST(ThreadWorkersTest, QueuedWorkThatIsCancelledIsCalledAtOnceAndSaysSo) {
+TEST(ThreadWorkersTest, CancelledQueuedWorkIsCalledAtOnceAsCancelled) {
   Gate gate;
   Events events;
   ThreadWorkers workers(kOneTurn);
@@ -239,7 +239,7 @@ TEST(ThreadWorkersTest, QueuedWorkThatIsCancelledIsCalledAtOnceAndSaysSo) {
   gate.Open();
 }
 
-TEST(ThreadWorkersTest, RunningWorkHearsOfItsCancelAndWaitingWorkToo) {
+TEST(ThreadWorkersTest, RunningAndWaitingWorkAreToldOfACancel) {
   std::promise<void> begun[2];
   std::promise<Code> ended[2];
   ThreadWorkers workers(kOneTurn);
@@ -258,7 +258,7 @@ TEST(ThreadWorkersTest, RunningWorkHearsOfItsCancelAndWaitingWorkToo) {
   EXPECT_EQ(ended[0].get_future().get(), Code::kCancelled);
 }
 
-TEST(ThreadWorkersTest, StopCancelsWhatRunsAndDropsWhatWaits) {
+TEST(ThreadWorkersTest, StopCancelsRunningWorkAndDropsQueuedWork) {
   std::atomic<int> cancelled = 0;
   std::atomic<int> called = 0;
   std::promise<void> begun;

@@ -29,7 +29,7 @@ TEST(WeightThreadTest, AnUnusedThreadHasNoProgress) {
   weights.Stop();
 }
 
-TEST(WeightThreadTest, ReadsAllBytesAndThenCalls) {
+TEST(WeightThreadTest, TheCallbackRunsAfterAllBytesAreRead) {
   constexpr std::uint64_t kBytes = (std::uint64_t{20} << 20) + 4096;
   for (const auto priority : {WeightThread::Priority::kNormal, WeightThread::Priority::kLow}) {
     WeightThread weights;
@@ -45,7 +45,7 @@ TEST(WeightThreadTest, ReadsAllBytesAndThenCalls) {
   }
 }
 
-TEST(WeightThreadTest, AStoppedThreadDoesNotCall) {
+TEST(WeightThreadTest, AStoppedThreadDoesNotRunTheCallback) {
   // More bytes than any machine reads before Stop.
   constexpr std::uint64_t kBytes = std::uint64_t{1} << 40;
   WeightThread weights;

@@ -30,7 +30,7 @@ class WhyTest : public test::PromptTest {
   }
 };
 
-TEST_F(WhyTest, ItTellsWhatAPromptWouldTakeAndWhereItParts) {
+TEST_F(WhyTest, TheReplyHasTheReusablePrefixAndTheFirstDifference) {
   const SequenceHandle held = Start(client_, Prompt(100));
   (void)Finish(client_);
   const Tokens prompt = Join(Prompt(80), {1, 2, 1});
@@ -49,7 +49,7 @@ TEST_F(WhyTest, ItTellsWhatAPromptWouldTakeAndWhereItParts) {
   EXPECT_EQ(Computed(), computed + 3) << "asking computes nothing";
 }
 
-TEST_F(WhyTest, AWholePromptAndAShortOneAreTold) {
+TEST_F(WhyTest, CompleteAndShortPromptsAreExplained) {
   EXPECT_EQ(Compute(client_, Prompt(100)).tokens, 0u);
   const wire::WhyRecord whole = Why(client_, Prompt(100));
   EXPECT_EQ(whole.reused, 99u);
@@ -64,7 +64,7 @@ TEST_F(WhyTest, AWholePromptAndAShortOneAreTold) {
   EXPECT_EQ(few.limit, static_cast<std::uint8_t>(PrefixLimit::kTooShort));
 }
 
-TEST_F(WhyTest, OtherUidsAndSaltsChangeNothingOfTheAnswer) {
+TEST_F(WhyTest, OtherUidsAndSaltsDoNotChangeTheReply) {
   EXPECT_EQ(Compute(client_, Prompt(40)).tokens, 0u);
   const Tokens prompt = Join(Prompt(90), {1, 2});
   const wire::WhyRecord before = Why(client_, prompt);
@@ -77,7 +77,7 @@ TEST_F(WhyTest, OtherUidsAndSaltsChangeNothingOfTheAnswer) {
   EXPECT_TRUE(IsSame(Why(client_, prompt), before));
 }
 
-TEST_F(WhyTest, SnapshotsAreToldToThoseWhoMayForkThem) {
+TEST_F(WhyTest, SnapshotsAreShownToSessionsThatMayForkThem) {
   const SequenceHandle sequence = Start(stranger_, Prompt(100));
   (void)Finish(stranger_);
   wire::Submission publish = Make(Verb::kPublish, sequence);
@@ -91,7 +91,7 @@ TEST_F(WhyTest, SnapshotsAreToldToThoseWhoMayForkThem) {
   EXPECT_EQ(told.origin, static_cast<std::uint8_t>(PrefixOrigin::kSnapshot));
 }
 
-TEST_F(WhyTest, TokensThatAreNoneAreRefused) {
+TEST_F(WhyTest, TokensOutsideTheVocabularyAreRefused) {
   ExpectRefused(CallTokens(client_, Make(Verb::kWhy), {1, 64}), Code::kInvalidArgument, "tokens");
 }
 

@@ -29,7 +29,7 @@ class AncestryTest : public test::ServedDaemonTest {
   }
 };
 
-TEST_F(AncestryTest, KvctlShowsAForkOfAForkWithItsEdits) {
+TEST_F(AncestryTest, KvctlShowsTheAncestryOfAForkWithItsEdits) {
   const Client client = Connect();
   auto base = client.NewSequence();
   ASSERT_TRUE(base);
@@ -61,7 +61,7 @@ TEST_F(AncestryTest, KvctlShowsAForkOfAForkWithItsEdits) {
   EXPECT_THAT(none.output, HasSubstr("no such sequence"));
 }
 
-TEST_F(AncestryTest, ItIsThereAfterTheDaemonWasKilled) {
+TEST_F(AncestryTest, AncestrySurvivesAKillOfTheDaemon) {
   std::vector<wire::LogRecord> before;
   {
     const Client client = Connect();
@@ -89,7 +89,7 @@ TEST_F(AncestryTest, ItIsThereAfterTheDaemonWasKilled) {
   }
 }
 
-TEST_F(AncestryTest, TheCInterfaceTellsTheSame) {
+TEST_F(AncestryTest, TheCInterfaceReturnsTheSameAncestry) {
   const Client client = Connect();
   auto base = client.NewSequence();
   ASSERT_TRUE(base);

@@ -136,7 +136,7 @@ class BadInputTest : public test::ServedDaemonTest {
   std::optional<Sequence> sequence_;
 };
 
-TEST_F(BadInputTest, TokensOutsideTheVocabularyOrNoneAreRefused) {
+TEST_F(BadInputTest, EmptyTokenListsAndTokensOutsideTheVocabularyAreRefused) {
   const auto vocab = static_cast<TokenId>(client_->session().vocab_size);
   for (const TokenId bad : {vocab, vocab + 1, INT32_MAX, -1, INT32_MIN}) {
     const std::vector<TokenId> tokens = {1, 2, bad};
@@ -222,7 +222,7 @@ std::vector<BadField> BadFields() {
   return bad;
 }
 
-TEST_F(BadInputTest, EverySamplingValueOutsideItsRangeIsRefusedByItsName) {
+TEST_F(BadInputTest, EverySamplingValueOutsideItsRangeIsRefusedByName) {
   for (const BadField& bad : BadFields()) {
     GenerateOptions options{.tokens = kOneToken, .predict_max = 1};
     bad.options(options);
@@ -235,7 +235,7 @@ TEST_F(BadInputTest, EverySamplingValueOutsideItsRangeIsRefusedByItsName) {
   }
 }
 
-TEST_F(BadInputTest, StopStringsBiasesAndListsThatAreNoneAreRefused) {
+TEST_F(BadInputTest, InvalidStopStringsBiasesAndListsAreRefused) {
   using namespace std::string_view_literals;
   const std::string long_stop(wire::kStopBytesMax + 1, 's');
   for (const std::string_view bad :
@@ -270,7 +270,7 @@ TEST_F(BadInputTest, StopStringsBiasesAndListsThatAreNoneAreRefused) {
                 [&] { return client_->Tokenize("ab\xff", 0); });
 }
 
-TEST_F(BadInputTest, HandlesThatAreUnknownStaleOrAnothersAreRefusedByEveryVerb) {
+TEST_F(BadInputTest, EveryVerbRefusesUnknownStaleAndForeignHandles) {
   const SequenceHandle stale = client_->Create().value();
   ASSERT_TRUE(client_->Drop(stale));
   const Client other = Connect();
@@ -337,7 +337,7 @@ TEST_F(BadInputTest, RangesThatEndBeforeTheyBeginAndShiftsThatOverlapAreRefused)
                 [&] { return client_->ReadTokens(handle(), kCells + 1); });
 }
 
-TEST_F(BadInputTest, NamesThatAreNoneMissingOrTakenAreRefused) {
+TEST_F(BadInputTest, InvalidMissingAndTakenNamesAreRefused) {
   ASSERT_TRUE(sequence_->Publish("taken"));
   for (const std::string& bad :
        {std::string(), std::string("a/b"), std::string("/abs"), std::string("."), std::string(".."),
@@ -358,7 +358,7 @@ TEST_F(BadInputTest, NamesThatAreNoneMissingOrTakenAreRefused) {
   EXPECT_TRUE(client_->Unpublish("taken"));
 }
 
-TEST_F(BadInputTest, ASequenceThatIsBeingComputedIsComputedOnceAndEditedByNobody) {
+TEST_F(BadInputTest, ASequenceBeingComputedRefusesDecodesAndEdits) {
   auto generation = sequence_->Generate(
       {.tokens = kOneToken, .predict_max = 6000, .flags = wire::kIgnoreEos | wire::kNoText});
   ASSERT_TRUE(generation) << generation.error().message;

@@ -64,7 +64,7 @@ class BadStartTest : public ::testing::Test {
   std::string model_;
 };
 
-TEST_F(BadStartTest, NumbersThatAreNoneAreStatusTwo) {
+TEST_F(BadStartTest, AFlagThatIsNoNumberExitsWithTwo) {
   for (const char* const bad : {"0", "-1", "5x", "''", "4294967297", "99999999999999999999999"})
     ExpectNoStart("-c " + std::string(bad), 2, "--cells");
   ExpectNoStart("--threads 257", 2, "--threads");
@@ -72,7 +72,7 @@ TEST_F(BadStartTest, NumbersThatAreNoneAreStatusTwo) {
   ExpectNoStart("--no-such-flag", 2, "--no-such-flag");
 }
 
-TEST_F(BadStartTest, PlacesThatCannotBeOursAreNamed) {
+TEST_F(BadStartTest, UnusableDirectoriesAreNamed) {
   ExpectNoStart("--socket " + root_ + "/" + std::string(200, 'x'), 1, "socket path: ");
   const std::string state = root_ + "/other";
   const auto expect = [&](const std::string& words) {
@@ -99,7 +99,7 @@ TEST_F(BadStartTest, PlacesThatCannotBeOursAreNamed) {
   ExpectNoStart("--socket /proc/kvd/x.sock", 1, "/proc/kvd");
 }
 
-TEST_F(BadStartTest, ModelsThatAreNoneAreNamed) {
+TEST_F(BadStartTest, FilesThatAreNotModelsAreNamed) {
   std::ifstream file(model_, std::ios::binary);
   const std::string good{std::istreambuf_iterator<char>(file), {}};
   ASSERT_GT(good.size(), 10'000u);
@@ -125,7 +125,7 @@ TEST_F(BadStartTest, ModelsThatAreNoneAreNamed) {
   ExpectNoStart("--kernels abacus", 1, "'abacus'");
 }
 
-TEST_F(BadStartTest, FilesThatMayNotGrowThatLargeAreAnErrorAndNotADeath) {
+TEST_F(BadStartTest, AFileSizeLimitIsAnErrorAndEndsNoProcess) {
   // The limit is 8 units of 512 bytes: enough for the lock file and the messages, but not for pool
   // and meta.
   ExpectNoStart("-m " + model_, 1, "File too large", "ulimit -f 8; ");
@@ -153,7 +153,7 @@ class FullDiskTest : public BadStartTest {
   std::string disk_;
 };
 
-TEST_F(FullDiskTest, ADiskThatIsTooSmallOrReadOnlyIsNamedAtTheStart) {
+TEST_F(FullDiskTest, ADiskTooSmallOrReadOnlyIsNamedAtTheStart) {
   Mount("size=64k");
   ExpectNoStart("--state-dir " + disk_ + "/state", 1, "No space left on device");
   ASSERT_EQ(::umount2(disk_.c_str(), MNT_DETACH), 0);
@@ -161,7 +161,7 @@ TEST_F(FullDiskTest, ADiskThatIsTooSmallOrReadOnlyIsNamedAtTheStart) {
   ExpectNoStart("--state-dir " + disk_ + "/state", 1, "Read-only file system");
 }
 
-TEST_F(FullDiskTest, ADiskThatFillsUpIsARefusedRequestAndNotADeath) {
+TEST_F(FullDiskTest, AFullDiskRefusesTheRequestAndTheDaemonLives) {
   Mount("size=64m");
   auto daemon = DaemonProcess::Start(
       {.kvd_path = test::KvdPath(),
@@ -188,7 +188,7 @@ TEST_F(FullDiskTest, ADiskThatFillsUpIsARefusedRequestAndNotADeath) {
 
 class LimitedDaemonTest : public test::ServedDaemonTest {};
 
-TEST_F(LimitedDaemonTest, ASessionThatGetsNoSegmentsIsRefusedByNameAndTheOthersGoOn) {
+TEST_F(LimitedDaemonTest, ASessionWithoutSegmentsIsRefusedAndOthersAreServed) {
   const Client client = Connect();
   rlimit before{};
   ASSERT_EQ(::prlimit(daemon_->pid(), RLIMIT_FSIZE, nullptr, &before), 0);

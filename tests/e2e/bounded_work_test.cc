@@ -125,7 +125,7 @@ class BoundedWorkTest : public test::ServedDaemonTest {
   std::uint64_t request_ = 0;
 };
 
-TEST_F(BoundedWorkTest, AFileWhoseCellNamesMoreSequencesThanThereAreIsRefusedByName) {
+TEST_F(BoundedWorkTest, ACellThatNamesTooManySequencesIsRefusedByName) {
   const Client client = Connect();
   const auto refusal = [&](std::uint32_t ids, Code code) {
     const auto imported = client.ImportLlama(FileOfManyIds(client, ids),
@@ -144,7 +144,7 @@ TEST_F(BoundedWorkTest, AFileWhoseCellNamesMoreSequencesThanThereAreIsRefusedByN
   ExpectServesOthers();
 }
 
-TEST_F(BoundedWorkTest, AStateOfMoreSectionsThanThereAreIsRefusedByName) {
+TEST_F(BoundedWorkTest, AStateWithTooManySectionsIsRefusedByName) {
   RawClient client = Raw(32 << 20);
   std::vector<std::byte> state = test::StateOfManySections(3);
   auto* const header = reinterpret_cast<state_file::FileHeader*>(state.data());
@@ -159,7 +159,7 @@ TEST_F(BoundedWorkTest, AStateOfMoreSectionsThanThereAreIsRefusedByName) {
   ExpectServesOthers();
 }
 
-TEST_F(BoundedWorkTest, AHostileStateKeepsNobodyWaiting) {
+TEST_F(BoundedWorkTest, AHostileStateDelaysNoOtherClient) {
   RawClient client = Raw(32 << 20);
   Upload(client, test::StateOfManySections(450'000), 16 << 20);
   ASSERT_TRUE(client.Submit(Import(), {}));
@@ -178,7 +178,7 @@ std::vector<std::byte> LongText() {
   return text;
 }
 
-TEST_F(BoundedWorkTest, LongWorkOfSeveralClientsKeepsNobodyWaitingForItsEnd) {
+TEST_F(BoundedWorkTest, LongWorkOfSeveralClientsDelaysNoOtherClient) {
   const std::vector<std::byte> text = LongText();
   std::vector<RawClient> busy;
   for (int i = 0; i < 4; ++i) {
@@ -194,7 +194,7 @@ TEST_F(BoundedWorkTest, LongWorkOfSeveralClientsKeepsNobodyWaitingForItsEnd) {
   ExpectServesOthers();
 }
 
-TEST_F(BoundedWorkTest, ACancelBehindTheRequestInWorkEndsItAndIsAnswered) {
+TEST_F(BoundedWorkTest, ACancelEndsTheRunningRequestAndIsAnswered) {
   RawClient client = Raw(32 << 20);
   ASSERT_TRUE(client.Submit(SubmissionOf(Verb::kTokenize, 1), LongText()));
   wire::Submission cancel = SubmissionOf(Verb::kCancel, 2);
@@ -256,7 +256,7 @@ std::uint64_t VirtualBytes(pid_t pid) {
   return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-TEST_F(BoundedWorkTest, WhereThereIsNoMemoryTheRequestIsRefusedAndTheDaemonLives) {
+TEST_F(BoundedWorkTest, WithoutMemoryTheRequestIsRefusedAndTheDaemonLives) {
   RawClient client = Raw(64 << 20);
   const std::uint64_t held = VirtualBytes(daemon_->pid());
   const rlimit small{.rlim_cur = held + (8 << 20), .rlim_max = RLIM_INFINITY};

@@ -88,7 +88,7 @@ class CacheVerbsTest : public ::testing::TestWithParam<Architecture> {
   std::optional<DaemonProcess> daemon_;
 };
 
-TEST_P(CacheVerbsTest, ChunksOfAnySizeGiveTheBitsOfThePromptAtOnce) {
+TEST_P(CacheVerbsTest, ChunksOfAnySizeGiveTheBitsOfOneChunk) {
   const Client client = Connect();
   const Tokens tokens = RandomTokens(5, 512, shape_.vocab);
   const Row expected = Feed(client, *client.Create(), tokens);
@@ -99,7 +99,7 @@ TEST_P(CacheVerbsTest, ChunksOfAnySizeGiveTheBitsOfThePromptAtOnce) {
 }
 
 // Models with windows refuse to go back to a position whose window has lost cells.
-TEST_P(CacheVerbsTest, ForksAndRewoundSequencesContinueAsIfTheyHadBeenComputedAlone) {
+TEST_P(CacheVerbsTest, ForksAndRewoundSequencesContinueWithTheBitsOfANewSequence) {
   const Client client = Connect();
   const Row expected = Expected(client);
   const SequenceHandle sequence = Prompted(client);

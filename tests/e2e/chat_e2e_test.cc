@@ -95,7 +95,7 @@ TEST_F(ChatTest, TheLibraryFormatsWithTheModelsTemplate) {
   EXPECT_EQ(Taken(kvd_finish(client_, request, -1), &text), kChatText);
 }
 
-TEST_F(ChatTest, TheLibraryHandsOutTheTemplate) {
+TEST_F(ChatTest, TheLibraryReturnsTheTemplate) {
   char* text = nullptr;
   std::size_t bytes = 0;
   EXPECT_THAT(Taken(kvd_chat_template(client_, nullptr, &text, &bytes), &text),
@@ -164,7 +164,7 @@ TEST_F(ChatTest, KvctlFormatsFilesOfMessagesAndTools) {
   EXPECT_EQ(Kvctl("chat ''").exit_code, 1);
 }
 
-TEST_F(ChatTest, KvctlRunsAndExplainsTheChatThatItFormats) {
+TEST_F(ChatTest, KvctlRunAndWhyTakeTheFormattedChat) {
   // Prefixes of fewer than 16 tokens are not shared.
   const std::string question =
       "Where is the kite, who put it there, and what is in the red box now?";
@@ -206,7 +206,7 @@ Dict OnlyCall(const std::string& output) {
   return calls.items()[0].dict();
 }
 
-TEST_F(ChatTest, CallsOfFunctionsAreHeldToTheirFormatAndParsed) {
+TEST_F(ChatTest, ToolCallsFollowTheirFormatAndAreParsed) {
   const std::string tools = File("tools.json", kTwoTools);
   const std::string run = "run --chat --tools " + tools +
                           " --one-call --json -n 300 --temp 2 --seed 5 'Where is the kite?' ";

@@ -144,14 +144,14 @@ class ChatTurnsTest : public test::ServedDaemonTest {
   }
 };
 
-TEST_F(ChatTurnsTest, APlainTemplateReusesTheWholeTurnBefore) {
+TEST_F(ChatTurnsTest, APlainTemplateReusesTheWholePreviousTurn) {
   const std::vector<Turn> turns = Run(kPlain);
   Print("plain", turns);
   ASSERT_EQ(turns.size(), 2u);
   for (const Turn& turn : turns) EXPECT_EQ(turn.common, turn.before_tokens);
 }
 
-TEST_F(ChatTurnsTest, WhereATemplateDropsTheReasoningWhyShowsBothTexts) {
+TEST_F(ChatTurnsTest, IfATemplateDropsTheReasoningWhyShowsBothTexts) {
   const std::vector<Turn> turns = Run(kDropsReasoning);
   Print("drops reasoning", turns);
   ASSERT_EQ(turns.size(), 2u);
@@ -162,7 +162,7 @@ TEST_F(ChatTurnsTest, WhereATemplateDropsTheReasoningWhyShowsBothTexts) {
   }
 }
 
-TEST_F(ChatTurnsTest, PublishedTemplatesReuseWhatTheyDoNotRewrite) {
+TEST_F(ChatTurnsTest, PublishedTemplatesReuseTheUnchangedPrefix) {
   const fs::path folder = "../shared/templates";
   if (const std::string missing = test::MissingShared("templates"); !missing.empty()) {
     GTEST_SKIP() << missing;

@@ -267,7 +267,7 @@ class ClientKillTest : public test::ServedDaemonTest {
   }
 };
 
-TEST_F(ClientKillTest, WhatKilledClientsHeldComesBackWhileAnotherGetsTheSameBits) {
+TEST_F(ClientKillTest, ResourcesOfKilledClientsAreFreedWhileAnotherGetsTheSameBits) {
   const std::uint64_t seed = test::Seed();
   std::mt19937_64 random(seed);
   const Client witness = Connect();

@@ -49,7 +49,7 @@ class StartTest : public ::testing::Test {
   std::string root_;
 };
 
-TEST_F(StartTest, AWrongFlagIsStatusTwoAndNamed) {
+TEST_F(StartTest, AWrongFlagExitsWithTwoAndIsNamed) {
   const FailedStart failed = Run(Places() + "-c 0");
   EXPECT_EQ(failed.status, 2);
   EXPECT_THAT(failed.text, HasSubstr("--cells"));
@@ -61,7 +61,7 @@ TEST_F(StartTest, VersionIsPrinted) {
   EXPECT_THAT(printed.text, HasSubstr("kvd "));
 }
 
-TEST_F(StartTest, AModelThatIsNotThereIsNamed) {
+TEST_F(StartTest, AMissingModelIsNamed) {
   const FailedStart failed = Run(Places() + "-m /nowhere/model.gguf");
   EXPECT_EQ(failed.status, 1);
   EXPECT_THAT(failed.text, HasSubstr("/nowhere/model.gguf"));
@@ -89,7 +89,7 @@ TEST_F(StartTest, ASocketDirectoryThatOthersMayEnterIsRefused) {
   EXPECT_THAT(failed.text, HasSubstr("socket directory"));
 }
 
-TEST_F(StartTest, AFileInTheSocketsPlaceIsLeftAlone) {
+TEST_F(StartTest, AFileAtThePathOfTheSocketIsKept) {
   ASSERT_EQ(::mkdir((root_ + "/run").c_str(), 0700), 0);
   std::ofstream(root_ + "/run/x.sock") << "precious";
   const FailedStart failed = Run(Places());
@@ -105,7 +105,7 @@ TEST_F(StartTest, ACellCountThatNoMemoryHoldsIsRefused) {
 
 class DaemonE2eTest : public test::ServedDaemonTest {};
 
-TEST_F(DaemonE2eTest, ASecondDaemonOnTheSameDirectoryIsToldTheFirstsPid) {
+TEST_F(DaemonE2eTest, ASecondDaemonOnTheSameDirectoryIsRefusedWithThePidOfTheFirst) {
   const std::string pid = "pid " + std::to_string(daemon_->pid());
   const std::string output = daemon_->folder() + "/second";
   const std::string same_state = KvdPath() + " --socket " + daemon_->folder() +
@@ -131,7 +131,7 @@ TEST_F(DaemonE2eTest, SocketAndDirectoriesArePrivate) {
   EXPECT_EQ(found.st_mode & 07777u, 0700u);
 }
 
-TEST_F(DaemonE2eTest, ATermSignalEndsRunningRequestsCancelledAndKeepsWhatTheyComputed) {
+TEST_F(DaemonE2eTest, SigtermCancelsRunningRequestsAndKeepsTheirTokens) {
   // The client of this test does not reconnect, so that its generation is not resumed by another
   // daemon.
   auto connected = Client::Connect(
@@ -195,7 +195,7 @@ TEST_F(DaemonE2eTest, ASnapshotOutlivesItsPublisher) {
   EXPECT_EQ(attached->Query()->cell_count, 50u) << "a fork lives on";
 }
 
-TEST_F(DaemonE2eTest, OneMoreClientCostsLittleBesideItsSegments) {
+TEST_F(DaemonE2eTest, AClientCostsLittleMemoryBesideItsSegments) {
   const Client first = Connect();
   // The daemon closes earlier connections with a delay, so wait until the counts do not change.
   auto before = first.Info();
@@ -216,7 +216,7 @@ TEST_F(DaemonE2eTest, OneMoreClientCostsLittleBesideItsSegments) {
   EXPECT_EQ(after->descriptors, before->descriptors + 20) << "its socket, nothing else";
 }
 
-TEST_F(DaemonE2eTest, TextGoesToTokensAndBack) {
+TEST_F(DaemonE2eTest, TextIsTokenizedAndDetokenized) {
   const Client client = Connect();
   const auto tokens = client.Tokenize("Once upon a time", wire::kFlagParseSpecial);
   ASSERT_TRUE(tokens) << tokens.error().message;
@@ -237,7 +237,7 @@ TEST_F(DaemonE2eTest, ManyClientsAreServedAtOnceAndEachGetsTheRightAnswer) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_F(DaemonE2eTest, ReadingBackGivesTokensPositionsAndText) {
+TEST_F(DaemonE2eTest, SequencesAreReadBackAsTokensPositionsAndText) {
   const Client client = Connect();
   auto sequence = client.NewSequence();
   ASSERT_TRUE(sequence);

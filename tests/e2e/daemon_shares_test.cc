@@ -125,7 +125,7 @@ class RequestSharesTest : public DaemonSharesTest {
   }
 };
 
-TEST_F(RequestSharesTest, RequestsOfAnotherUidInFlightAreLimitedWhereverTheyCameFrom) {
+TEST_F(RequestSharesTest, RequestsInFlightOfAnotherUidAreLimitedOverAllConnections) {
   auto other = ConnectOther(Narrow());
   ASSERT_TRUE(other) << other.error().message;
   const Client sibling = Other();
@@ -158,7 +158,7 @@ class HeldSharesTest : public DaemonSharesTest {
   HeldSharesTest() : DaemonSharesTest({"--other-held-bytes", "1048576"}) {}
 };
 
-TEST_F(HeldSharesTest, PayloadsOfAnotherUidAreHeldWithinItsShare) {
+TEST_F(HeldSharesTest, PayloadsOfAnotherUidStayWithinItsShare) {
   const ConnectOptions options{.request_arena_bytes = 4u << 20};
   const auto other = ConnectOther(options);
   ASSERT_TRUE(other) << other.error().message;
@@ -185,7 +185,7 @@ class SavedSharesTest : public DaemonSharesTest {
   const std::shared_ptr<test::TemporaryFolder> folder_;
 };
 
-TEST_F(SavedSharesTest, FilesOfAnotherUidAreSavedWithinItsShareAndCountAfterARestart) {
+TEST_F(SavedSharesTest, SavedFilesOfAnotherUidAreLimitedAndCountAfterARestart) {
   const SaveOptions plain{.with_logits = false, .is_packed = false};
   // Saves files of about 40,000 bytes until a save is refused, checks the refusal and returns the
   // number of saved files.
@@ -272,7 +272,7 @@ class CacheSharesTest : public DaemonSharesTest {
   const std::shared_ptr<test::TemporaryFolder> folder_;
 };
 
-TEST_F(CacheSharesTest, PromptsOfAnotherUidLeaveTheOwnUidsEntriesInThePromptCache) {
+TEST_F(CacheSharesTest, PromptsOfAnotherUidEvictNoCacheEntryOfTheOwnUid) {
   constexpr std::uint64_t kShareBytes = (1u << 20) / 4;
   WritePrompt(Connect(), 500);
   const std::uint64_t own_bytes = Connect().CacheInfo()->entry_bytes;

@@ -65,7 +65,7 @@ std::size_t CountOf(const std::string& part, const std::string& text) {
 class EveryBundledModelTest : public DemonstrationTest,
                               public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(EveryBundledModelTest, NineOfTenAnswersAreRightToTheLetterAndKilledProcessesGiveAllBack) {
+TEST_P(EveryBundledModelTest, NineOfTenAnswersAreRightAndKilledProcessesFreeEverything) {
   const std::size_t seeds = SeedCount();
   const std::size_t asked = 8 * seeds;  // 160 questions for 20 seeds
   const Ended ended = Demonstrate("--seed 1 --seeds " + std::to_string(seeds) + GetParam());
@@ -85,19 +85,19 @@ INSTANTIATE_TEST_SUITE_P(Models, EveryBundledModelTest, ::testing::Values("", " 
                            return std::string(named.param).empty() ? "plain" : "hybrid";
                          });
 
-TEST_F(DemonstrationTest, ADaemonThatIsNotThereIsStatusOneAndSaid) {
+TEST_F(DemonstrationTest, AMissingDaemonExitsWithOneAndIsNamed) {
   const Ended ended = Demonstrate("--kvd " + folder_ + "/no-kvd-here");
   EXPECT_EQ(ended.status, 1);
   EXPECT_THAT(ended.text, HasSubstr("kvd-demo: kvd ended while it started"));
 }
 
-TEST_F(DemonstrationTest, AModelThatIsNotThereIsStatusOneAndNamed) {
+TEST_F(DemonstrationTest, AMissingModelExitsWithOneAndIsNamed) {
   const Ended ended = Demonstrate("--model " + folder_ + "/none.gguf");
   EXPECT_EQ(ended.status, 1);
   EXPECT_THAT(ended.text, HasSubstr("none.gguf"));
 }
 
-TEST_F(DemonstrationTest, AWrongFlagIsStatusTwo) {
+TEST_F(DemonstrationTest, AWrongFlagExitsWithTwo) {
   EXPECT_EQ(Demonstrate("--sedes 20").status, 2);
   EXPECT_EQ(Demonstrate("--seeds 0").status, 2);
 }

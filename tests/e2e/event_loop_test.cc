@@ -113,7 +113,7 @@ TEST_F(EventLoopTest, OneThreadWaitsForSeveralGenerations) {
   EXPECT_EQ(kvd_event_fd(client_, nullptr), KVD_INVALID_ARGUMENT);
 }
 
-TEST_F(EventLoopTest, CallsOfOtherThreadsTakeNothingAway) {
+TEST_F(EventLoopTest, CallsOfOtherThreadsConsumeNoEvents) {
   std::size_t looks = 0;
   const auto right = Run(&looks);
   std::atomic<bool> ends = false;
@@ -131,7 +131,7 @@ TEST_F(EventLoopTest, CallsOfOtherThreadsTakeNothingAway) {
 
 // Submits requests of many verbs, more than the session's window holds, and waits only with
 // poll(2).
-TEST_F(EventLoopTest, VerbsOfEveryKindAreWaitedForByTheDescriptor) {
+TEST_F(EventLoopTest, TheDescriptorSignalsEveryKindOfVerb) {
   constexpr std::size_t kSequences = 80;
   std::vector<kvd_sequence> sequences(kSequences);
   std::vector<kvd_request> requests;
@@ -179,7 +179,7 @@ TEST_F(EventLoopTest, VerbsOfEveryKindAreWaitedForByTheDescriptor) {
   kvd_free(snapshots);
 }
 
-TEST_F(EventLoopTest, AKilledDaemonThatComesBackIsWaitedForByTheDescriptor) {
+TEST_F(EventLoopTest, TheDescriptorSignalsAfterADaemonIsKilledAndRestarted) {
   std::size_t looks = 0;
   const auto right = Run(&looks);
   std::atomic<bool> has_ended = false;
@@ -199,7 +199,7 @@ TEST_F(EventLoopTest, AKilledDaemonThatComesBackIsWaitedForByTheDescriptor) {
   EXPECT_GE(kills, 2);
 }
 
-TEST_F(EventLoopTest, ADaemonThatStaysAwayIsAnErrorOnce) {
+TEST_F(EventLoopTest, ADaemonThatDoesNotReturnIsOneError) {
   kvd_connect_options options;
   kvd_connect_options_init(&options, sizeof options);
   const std::string path = daemon_->socket_path();

@@ -116,7 +116,7 @@ class GrammarTest : public test::ServedDaemonTest {
   const std::shared_ptr<test::TemporaryFolder> folder_;
 };
 
-TEST_F(GrammarTest, TheAnswerIsASentence) {
+TEST_F(GrammarTest, AGrammarRestrictsTheText) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     kvd_generate_params params = Params(300, kListing);
     params.seed = seed;
@@ -131,7 +131,7 @@ TEST_F(GrammarTest, TheAnswerIsASentence) {
   }
 }
 
-TEST_F(GrammarTest, WithoutEndTokensTheGrammarEndsTheAnswer) {
+TEST_F(GrammarTest, WithoutEndTokensTheGrammarEndsTheGeneration) {
   kvd_generate_params params = Params(300, kListing);
   params.flags = KVD_IGNORE_EOS;
   const Answer answer = Generate(Create(), params);
@@ -140,7 +140,7 @@ TEST_F(GrammarTest, WithoutEndTokensTheGrammarEndsTheAnswer) {
   EXPECT_EQ(answer.result.finish, unsigned{KVD_FINISH_GRAMMAR});
 }
 
-TEST_F(GrammarTest, CharactersOfSeveralBytesAreWhole) {
+TEST_F(GrammarTest, CharactersOfSeveralBytesAreComplete) {
   const Answer answer = Generate(Create(), Params(200, "root ::= [а-яé€😀]{20}"));
   ASSERT_EQ(answer.code, KVD_OK) << answer.error;
   EXPECT_EQ(answer.result.finish, unsigned{KVD_FINISH_END});
@@ -174,7 +174,7 @@ TEST_F(GrammarTest, AGrammarWithAnErrorChangesNothing) {
   EXPECT_EQ(Cells(sequence), 0u);
 }
 
-TEST_F(GrammarTest, AnAnswerContinuesAfterEveryTokenInForksAndAfterAKill) {
+TEST_F(GrammarTest, AGenerationWithAGrammarContinuesInForksAndAfterAKill) {
   const kvd_sequence whole = Create();
   const Answer right = Generate(whole, Params(300, kListing));
   ASSERT_EQ(right.code, KVD_OK) << right.error;
@@ -200,7 +200,7 @@ TEST_F(GrammarTest, AnAnswerContinuesAfterEveryTokenInForksAndAfterAKill) {
   }
 }
 
-TEST_F(GrammarTest, ADaemonThatIsKilledInTheMiddleOfAnAnswerCompletesIt) {
+TEST_F(GrammarTest, AGenerationIsCompletedAfterAKill) {
   const Answer right = Generate(Create(), Params(300, kListing));
   ASSERT_EQ(right.code, KVD_OK) << right.error;
   for (std::size_t tokens = 1; tokens < right.tokens.size(); tokens += 9) {
@@ -226,7 +226,7 @@ TEST_F(GrammarTest, ADaemonThatIsKilledInTheMiddleOfAnAnswerCompletesIt) {
   }
 }
 
-TEST_F(GrammarTest, ForcedTextIsSearchedForStopTexts) {
+TEST_F(GrammarTest, ForcedTextIsSearchedForStopStrings) {
   const Answer whole = Generate(Create(), Params(300, kListing));
   ASSERT_EQ(whole.code, KVD_OK) << whole.error;
   ASSERT_GT(whole.tokens_in_piece_max, 2u);
@@ -289,7 +289,7 @@ TEST_F(GrammarTest, ALazyGrammarBeginsAtItsTrigger) {
   EXPECT_GT(with_text_before, 5u);
 }
 
-TEST_F(GrammarTest, AnotherGrammarIsRefused) {
+TEST_F(GrammarTest, ContinuingWithAnotherGrammarIsRefused) {
   const kvd_sequence sequence = Create();
   ASSERT_EQ(Generate(sequence, Params(8, kListing)).code, KVD_OK);
   const std::uint32_t cells = Cells(sequence);
@@ -311,7 +311,7 @@ TEST_F(GrammarTest, AnotherGrammarIsRefused) {
   EXPECT_EQ(Generate(sequence, fresh).code, KVD_OK);
 }
 
-TEST_F(GrammarTest, TheGrammarsBeginFollowsEditsOfTheSequence) {
+TEST_F(GrammarTest, TheStartOfTheGrammarFollowsEditsOfTheSequence) {
   const kvd_sequence whole = Create();
   const Answer right = Generate(whole, Params(300, kListing));
   const kvd_sequence sequence = Create();
@@ -343,7 +343,7 @@ TEST_F(GrammarTest, TheGrammarsBeginFollowsEditsOfTheSequence) {
   EXPECT_FALSE(right.text.empty());
 }
 
-TEST_F(GrammarTest, ALoadedSequenceContinuesItsAnswer) {
+TEST_F(GrammarTest, ALoadedSequenceContinuesItsGrammar) {
   const Answer right = Generate(Create(), Params(300, kListing));
   const kvd_sequence sequence = Create();
   const Answer first = Generate(sequence, Params(10, kListing));
@@ -358,7 +358,7 @@ TEST_F(GrammarTest, ALoadedSequenceContinuesItsAnswer) {
   EXPECT_EQ(first.text + rest.text, right.text);
 }
 
-TEST_F(GrammarTest, ASchemaHoldsTheAnswer) {
+TEST_F(GrammarTest, ASchemaRestrictsTheText) {
   kvd_generate_params params = Params(200, nullptr);
   params.json_schema =
       R"({"type": "object", "properties": {"kind": {"enum": ["kite", "lamp"]}, "count":

@@ -52,7 +52,7 @@ class HostileClientTest : public test::ServedDaemonTest {
   }
 };
 
-TEST_F(HostileClientTest, ATailThatJumpsClosesThatClientAlone) {
+TEST_F(HostileClientTest, AJumpingRingTailClosesOnlyThatClient) {
   for (const std::uint64_t tail : {std::uint64_t{257}, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
     RawClient client = Raw();
     client.requests_header().submission_tail.store(tail);
@@ -64,7 +64,7 @@ TEST_F(HostileClientTest, ATailThatJumpsClosesThatClientAlone) {
   ExpectServesOthers();
 }
 
-TEST_F(HostileClientTest, CursorsBeyondWhatWasHandedOutCloseThatClientAlone) {
+TEST_F(HostileClientTest, CursorsBeyondTheGrantedRangeCloseOnlyThatClient) {
   {
     RawClient client = Raw();
     client.requests_header().completion_head.store(5);
@@ -80,7 +80,7 @@ TEST_F(HostileClientTest, CursorsBeyondWhatWasHandedOutCloseThatClientAlone) {
   ExpectServesOthers();
 }
 
-TEST_F(HostileClientTest, RandomBytesInTheRingsWhileTheDaemonReadsThem) {
+TEST_F(HostileClientTest, RandomBytesInTheRingsDoNotCrashTheDaemon) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 20; ++round) {
     RawClient client = Raw();
@@ -111,7 +111,7 @@ TEST_F(HostileClientTest, RandomBytesInTheRingsWhileTheDaemonReadsThem) {
   ExpectServesOthers();
 }
 
-TEST_F(HostileClientTest, RandomBytesEverywhereInTheRequestsSegment) {
+TEST_F(HostileClientTest, RandomBytesInTheRequestsSegmentDoNotCrashTheDaemon) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 50; ++round) {
     RawClient client = Raw();
@@ -125,7 +125,7 @@ TEST_F(HostileClientTest, RandomBytesEverywhereInTheRequestsSegment) {
   ExpectServesOthers();
 }
 
-TEST_F(HostileClientTest, ASlowHelloIsClosedAndToldWhy) {
+TEST_F(HostileClientTest, ASlowHelloIsClosedWithTheReason) {
   const UniqueFd silent = ConnectRaw(socket_path());
   const UniqueFd half = ConnectRaw(socket_path());
   const wire::Hello hello = GoodHello();
@@ -140,7 +140,7 @@ TEST_F(HostileClientTest, ASlowHelloIsClosedAndToldWhy) {
   ExpectServesOthers();
 }
 
-TEST_F(HostileClientTest, HellosThatAreNoneAreRefusedByName) {
+TEST_F(HostileClientTest, MalformedHellosAreRefusedByName) {
   const auto refuse = [this](auto spoil) {
     wire::Hello hello = GoodHello();
     spoil(hello);
@@ -188,7 +188,7 @@ TEST_F(HostileClientTest, SmuggledDescriptorsAreDropped) {
   ExpectServesOthers();
 }
 
-TEST_F(HostileClientTest, SegmentsCanNeitherBeTruncatedNorWrittenWhereTheyAreTheDaemons) {
+TEST_F(HostileClientTest, ClientsCanNeitherTruncateSegmentsNorWriteResults) {
   RawClient client = Raw();
   for (const int descriptor : {client.requests_descriptor(), client.results_descriptor()}) {
     EXPECT_NE(::ftruncate(descriptor, 4096), 0);
@@ -209,7 +209,7 @@ TEST_F(HostileClientTest, SegmentsCanNeitherBeTruncatedNorWrittenWhereTheyAreThe
   ExpectServesOthers();
 }
 
-TEST_F(HostileClientTest, AFloodOfBellsKeepsNobodyFromBeingServed) {
+TEST_F(HostileClientTest, AFloodOfDoorbellsDoesNotStopOtherClients) {
   RawClient client = Raw();
   std::atomic<bool> stop = false;
   std::thread flooder([&] {
@@ -222,7 +222,7 @@ TEST_F(HostileClientTest, AFloodOfBellsKeepsNobodyFromBeingServed) {
   flooder.join();
 }
 
-TEST_F(HostileClientTest, AClientThatNeverReadsStallsItselfAlone) {
+TEST_F(HostileClientTest, AClientThatNeverReadsStallsOnlyItself) {
   RawClient client = Raw();
   ASSERT_TRUE(client.Submit(SubmissionOf(Verb::kCreate, 1)));
   const auto created = client.Wait(kSoon);
@@ -254,7 +254,7 @@ TEST_F(HostileClientTest, AClientThatNeverReadsStallsItselfAlone) {
   EXPECT_EQ(answers, sent);
 }
 
-TEST_F(HostileClientTest, AClientThatNeverReleasesStallsItselfAlone) {
+TEST_F(HostileClientTest, AClientThatNeverReleasesStallsOnlyItself) {
   const Client hoarder = Connect();
   auto sequence = hoarder.NewSequence();
   ASSERT_TRUE(sequence);
@@ -310,7 +310,7 @@ TEST_F(HostileClientTest, MoreConnectionsThanAllowedAreRefusedAndFreedAgain) {
   ExpectServesOthers();
 }
 
-TEST_F(HostileClientTest, AKilledClientsSequencesGoAndNobodyNotices) {
+TEST_F(HostileClientTest, SequencesOfAKilledClientAreDroppedWithoutEffectOnOthers) {
   const Client other = Connect();
   auto kept = other.NewSequence();
   ASSERT_TRUE(kept);
@@ -335,7 +335,7 @@ TEST_F(HostileClientTest, AKilledClientsSequencesGoAndNobodyNotices) {
   ExpectServesOthers();
 }
 
-TEST_F(HostileClientTest, AnotherSessionsHandlesAndRequestsAreOutOfReach) {
+TEST_F(HostileClientTest, HandlesAndRequestsOfAnotherSessionAreOutOfReach) {
   const Client victim = Connect();
   auto sequence = victim.NewSequence();
   ASSERT_TRUE(sequence);

@@ -239,7 +239,7 @@ class HostileVerbsTest : public test::EveryVerbTest {
   int made_ = 0;
 };
 
-TEST_P(HostileVerbsTest, FlagsThatMeanNothingToTheVerbAreRefused) {
+TEST_P(HostileVerbsTest, FlagsThatTheVerbDoesNotHaveAreRefused) {
   ForEachUse([this](Attacker& attacker, const VerbUse& use) {
     const Target target = OwnTarget(attacker);
     const unsigned known = unsigned{use.flags} | wire::kFlagRetry;
@@ -256,7 +256,7 @@ TEST_P(HostileVerbsTest, FlagsThatMeanNothingToTheVerbAreRefused) {
   });
 }
 
-TEST_P(HostileVerbsTest, HandlesThatAreNoneStaleForeignPublishedOrRetainedAreAnsweredByTheTable) {
+TEST_P(HostileVerbsTest, EveryKindOfHandleGetsTheResultInTheTable) {
   ForEachUse([this](Attacker& attacker, const VerbUse& use) {
     const Target own = OwnTarget(attacker);
     if (!use.takes_sequence()) {
@@ -370,7 +370,7 @@ TEST_P(HostileVerbsTest, PayloadsOfEveryLengthAreAnswered) {
   });
 }
 
-TEST_P(HostileVerbsTest, RightPayloadsAreReadWhereverTheyLie) {
+TEST_P(HostileVerbsTest, ValidPayloadsAreReadAtEveryOffset) {
   ForEachUse([this](Attacker& attacker, const VerbUse& use) {
     // Verbs that take a name answer kNotFound, because no object has that name yet.
     const bool is_by_name = use.need == test::Need::kLookByName ||
@@ -421,7 +421,7 @@ TEST_P(HostileVerbsTest, RandomPayloadsAndFieldsAreAnswered) {
   });
 }
 
-TEST_P(HostileVerbsTest, RequestsThatSayThatTheyAreSentAgainAreAnswered) {
+TEST_P(HostileVerbsTest, RequestsMarkedAsRetriedAreAnswered) {
   ForEachUse([this](Attacker& attacker, const VerbUse& use) {
     for (const std::uint32_t received : {0u, 1u, 2u, 1u << 31, UINT32_MAX}) {
       for (const std::int32_t last_token : {0, 1, -1, INT32_MIN, INT32_MAX}) {
@@ -474,7 +474,7 @@ TEST_P(HostileVerbsTest, RequestsThatSayThatTheyAreSentAgainAreAnswered) {
 
 // The answers carry the unknown verb number, which the client's channel rejects as an error of the
 // daemon. The test therefore does not read them.
-TEST_P(HostileVerbsTest, NumbersThatAreNoVerbsDisturbNobody) {
+TEST_P(HostileVerbsTest, UnknownVerbNumbersDoNotAffectOtherClients) {
   for (const unsigned verb : {0u, wire::kVerbLast + 1u, 255u, 256u, 0x7fffu, 0xffffu}) {
     Attacker attacker(socket_path());
     ASSERT_TRUE(attacker.is_connected());

@@ -176,16 +176,16 @@ void KeptSamplersTest::ExpectTheSameAfterLoading(
   kvd_close(client);
 }
 
-TEST_F(KeptSamplersTest, AGenerationGoesOnWithTheSameTokensAfterItWasLoaded) {
+TEST_F(KeptSamplersTest, ALoadedGenerationContinuesWithTheSameTokens) {
   ExpectEverySamplerTheSameAfterLoading();
   ExpectServesOthers();
 }
 
-TEST_F(HybridSamplerStatesTest, AGenerationGoesOnWithTheSameTokensAfterItWasLoaded) {
+TEST_F(HybridSamplerStatesTest, ALoadedGenerationContinuesWithTheSameTokens) {
   ExpectEverySamplerTheSameAfterLoading();
 }
 
-TEST_F(KeptSamplersTest, KvctlLoadsPublishesAndGoesOn) {
+TEST_F(KeptSamplersTest, KvctlLoadsPublishesAndContinues) {
   const test::KvctlProcess kvctl(socket_path());
   const auto run = kvctl.Run("run 'The door' -n 12 -t 1.5 -s 99 --ignore-eos --keep half --json");
   ASSERT_EQ(run.exit_code, 0) << run.output;
@@ -213,7 +213,7 @@ TEST_F(KeptSamplersTest, KvctlLoadsPublishesAndGoesOn) {
   EXPECT_THAT(kvctl.Run("run x --from again --continue").output, HasSubstr("takes no prompt"));
 }
 
-TEST_F(KeptSamplersTest, KvctlsOptionsNameTheSamplersAndTheirErrors) {
+TEST_F(KeptSamplersTest, OptionsOfKvctlNameTheSamplersAndTheirErrors) {
   const test::KvctlProcess kvctl(socket_path());
   const auto run = [&](const std::string& options) {
     return kvctl.Run("run 'The door' -n 8 -s 3 --ignore-eos --json " + options);
@@ -308,7 +308,7 @@ TEST_F(KeptSamplersTest, WrongChainsAndBreakersAreRefusedByTheLibrary) {
   kvd_close(client);
 }
 
-TEST_F(KeptSamplersTest, WhereThereIsNothingToGoOnWithItIsRefused) {
+TEST_F(KeptSamplersTest, ContinuingWithoutASamplerStateIsRefused) {
   kvd_client* client = ConnectC();
   const kvd_sequence empty = Create(client);
   kvd_generate_params params = Resumed(3);

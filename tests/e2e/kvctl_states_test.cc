@@ -57,7 +57,7 @@ class KvctlStatesTest : public test::ServedDaemonTest {
   const std::shared_ptr<test::TemporaryFolder> folder_;
 };
 
-TEST_F(KvctlStatesTest, WarmComputesAheadWhatARunTakes) {
+TEST_F(KvctlStatesTest, WarmComputesAPrefixThatRunReuses) {
   const std::string warm = Done("warm " + Path("prompt.txt") + " --json");
   EXPECT_EQ(JsonField(warm, "is_retained"), "true");
   EXPECT_EQ(JsonField(warm, "tokens"), JsonField(warm, "tokens_computed"));
@@ -69,7 +69,7 @@ TEST_F(KvctlStatesTest, WarmComputesAheadWhatARunTakes) {
   EXPECT_THAT(Refused("warm " + Path("nothing")), HasSubstr("cannot be read"));
 }
 
-TEST_F(KvctlStatesTest, PinnedSequencesOutliveADropAndOthersDoNot) {
+TEST_F(KvctlStatesTest, PinnedSequencesAreDroppedOnlyByForce) {
   const std::string handle = Unquoted(Done("warm " + Path("prompt.txt") + " --json"), "sequence");
   EXPECT_EQ(JsonField(Done("pin " + handle + " --json"), "is_pinned"), "true");
   EXPECT_THAT(Done("drop --retained"), HasSubstr("0 dropped"));
@@ -85,7 +85,7 @@ TEST_F(KvctlStatesTest, PinnedSequencesOutliveADropAndOthersDoNot) {
   EXPECT_THAT(Done("ps"), Not(HasSubstr(pinned)));
 }
 
-TEST_F(KvctlStatesTest, ASavedFileIsListedLoadedAndRemoved) {
+TEST_F(KvctlStatesTest, SavedFilesCanBeListedLoadedAndRemoved) {
   Run("--keep here");
   Done("attach here --json");
   const std::string snapshot = Unquoted(Done("snapshots --json"), "sequence");
@@ -117,7 +117,7 @@ TEST_F(KvctlStatesTest, ASavedFileIsListedLoadedAndRemoved) {
   EXPECT_THAT(Refused("save " + snapshot + " ../x"), HasSubstr("name"));
 }
 
-TEST_F(KvctlStatesTest, AnExportedSequenceIsImportedAgain) {
+TEST_F(KvctlStatesTest, AnExportedSequenceCanBeImported) {
   Run("--keep here");
   const std::string snapshot = Unquoted(Done("snapshots --json"), "sequence");
   const std::string file = Path("state.bin");

@@ -71,7 +71,7 @@ class LargeFilesTest : public ::testing::Test {
   std::vector<std::string> parts_;
 };
 
-TEST_F(LargeFilesTest, AModelInPartsGivesTheTokensOfOneFile) {
+TEST_F(LargeFilesTest, AModelInSeveralFilesGivesTheTokensOfOneFile) {
   auto whole = Start(Path("m.gguf"));
   ASSERT_TRUE(whole.has_value()) << whole.error().message;
   const std::string tokens = TokensOf(*whole);
@@ -90,7 +90,7 @@ TEST_F(LargeFilesTest, InfoCountsMajorPageFaults) {
   EXPECT_THAT(Kvctl(*daemon, "info"), HasSubstr(" major page faults"));
 }
 
-TEST_F(LargeFilesTest, EveryWayToReadTheWeightsServes) {
+TEST_F(LargeFilesTest, EveryWayToReadTheWeightsWorks) {
   auto plain = Start(Path("m.gguf"), {"--prefetch", "off"});
   ASSERT_TRUE(plain.has_value()) << plain.error().message;
   const std::string tokens = TokensOf(*plain);
@@ -106,7 +106,7 @@ TEST_F(LargeFilesTest, EveryWayToReadTheWeightsServes) {
   }
 }
 
-TEST_F(LargeFilesTest, InfoAndTheLogShowThatTheWeightsAreRead) {
+TEST_F(LargeFilesTest, InfoAndTheLogShowTheProgressOfReadingWeights) {
   std::uint64_t bytes = 0;
   for (const std::string& part : parts_) bytes += fs::file_size(part);
   const std::string all = std::to_string(bytes);
@@ -126,7 +126,7 @@ TEST_F(LargeFilesTest, InfoAndTheLogShowThatTheWeightsAreRead) {
   EXPECT_THAT(lazy->log_text(), Not(HasSubstr("weights_read ")));
 }
 
-TEST_F(LargeFilesTest, WeightsThatCannotBeLockedAreReportedAndServed) {
+TEST_F(LargeFilesTest, WeightsThatCannotBeLockedAreReportedAndUsed) {
   // Root may lock any number of bytes, so the daemon runs without that capability.
   const std::string script = Path("kvd-without-locks");
   std::ofstream(script) << "#!/bin/sh\nulimit -l 0\n[ \"$(id -u)\" = 0 ] && exec setpriv "
@@ -141,7 +141,7 @@ TEST_F(LargeFilesTest, WeightsThatCannotBeLockedAreReportedAndServed) {
   EXPECT_FALSE(TokensOf(*daemon).empty());
 }
 
-TEST_F(LargeFilesTest, ADamagedPartIsNamedAndTheStateIsKept) {
+TEST_F(LargeFilesTest, ADamagedModelFileIsNamedAndTheStateKept) {
   auto daemon = Start(parts_.front());
   ASSERT_TRUE(daemon.has_value()) << daemon.error().message;
   const std::string tokens = TokensOf(*daemon);

@@ -75,7 +75,7 @@ class LifetimeTest : public test::ServedDaemonTest {
   kvd_client* client_ = nullptr;
 };
 
-TEST_F(LifetimeTest, SequencesAreCreatedAndForkedWithALife) {
+TEST_F(LifetimeTest, SequencesAreCreatedAndForkedWithALifetime) {
   kvd_sequence plain = 0;
   kvd_sequence brief = 0;
   ASSERT_EQ(kvd_sequence_create(client_, &plain), KVD_OK);
@@ -109,7 +109,7 @@ TEST_F(LifetimeTest, SequencesAreCreatedAndForkedWithALife) {
   EXPECT_GT(Query(later[1]).expires_in_seconds, 0u);
 }
 
-TEST_F(LifetimeTest, SnapshotsArePublishedWithALifeAndExpire) {
+TEST_F(LifetimeTest, SnapshotsArePublishedWithALifetimeAndExpire) {
   const kvd_sequence source = Filled();
   kvd_sequence snapshot = 0;
   ASSERT_EQ(kvd_publish(client_, source, "lasting", 0, nullptr), KVD_OK);
@@ -135,7 +135,7 @@ TEST_F(LifetimeTest, SnapshotsArePublishedWithALifeAndExpire) {
   EXPECT_NE(Query(snapshot).flags & KVD_SEQUENCE_EPHEMERAL, 0u);
 }
 
-TEST_F(LifetimeTest, ARangeAndFlagsOfOtherCallsAreRefused) {
+TEST_F(LifetimeTest, ValuesOutsideTheRangeAndForeignFlagsAreRefused) {
   kvd_sequence sequence = 0;
   EXPECT_EQ(kvd_sequence_create_with(client_, kTtlMax + 1, 0, &sequence), KVD_INVALID_ARGUMENT);
   EXPECT_THAT(kvd_error_message(), HasSubstr("ttl_seconds"));
@@ -149,7 +149,7 @@ TEST_F(LifetimeTest, ARangeAndFlagsOfOtherCallsAreRefused) {
   EXPECT_EQ(kvd_publish_with(client_, source, "x", kTtlMax, 0, nullptr), KVD_OK);
 }
 
-TEST_F(LifetimeTest, KvctlSetsAndShowsTheLifeOfSnapshots) {
+TEST_F(LifetimeTest, KvctlSetsAndShowsTheLifetimeOfSnapshots) {
   Kvctl("run -n 4 --ignore-eos hello --keep kept --ttl 3000");
   EXPECT_GT(Snapshot("kept").expires_in_seconds, 2900u);
   EXPECT_LE(Snapshot("kept").expires_in_seconds, 3000u);

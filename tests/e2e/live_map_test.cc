@@ -63,7 +63,7 @@ class LiveMapTest : public test::ServedDaemonTest {
   }
 };
 
-TEST_F(LiveMapTest, ItFollowsWhatClientsDo) {
+TEST_F(LiveMapTest, TheMapFollowsChangesOfClients) {
   const Client client = ConnectForMap(socket_path());
   auto map = client.OpenMap();
   ASSERT_TRUE(map) << map.error().message;
@@ -84,7 +84,7 @@ TEST_F(LiveMapTest, ItFollowsWhatClientsDo) {
   EXPECT_GE(map->content().sessions()[0].tokens_computed, 40u);
 }
 
-TEST_F(LiveMapTest, TheCInterfaceReadsIt) {
+TEST_F(LiveMapTest, TheCInterfaceReadsTheMap) {
   kvd_connect_options options;
   kvd_connect_options_init(&options, sizeof options);
   options.socket_path = socket_path().c_str();
@@ -118,13 +118,13 @@ TEST_F(LiveMapTest, TheCInterfaceReadsIt) {
   kvd_map_close(map);
 }
 
-TEST_F(LiveMapTest, WithoutAskingForItThereIsNone) {
+TEST_F(LiveMapTest, ASessionThatDidNotRequestAMapHasNone) {
   const auto map = Connect().OpenMap();
   ASSERT_FALSE(map);
   EXPECT_EQ(map.error().code, Code::kInvalidArgument);
 }
 
-TEST_F(LiveMapTest, AKilledDaemonsMapReadsStale) {
+TEST_F(LiveMapTest, TheMapOfAKilledDaemonIsStale) {
   const Client client = ConnectForMap(socket_path());
   auto map = client.OpenMap();
   ASSERT_TRUE(map);
@@ -136,7 +136,7 @@ TEST_F(LiveMapTest, AKilledDaemonsMapReadsStale) {
   daemon_.reset();
 }
 
-TEST_F(LiveMapTest, AStoppedDaemonsMapReadsStaleToo) {
+TEST_F(LiveMapTest, TheMapOfAStoppedDaemonIsStale) {
   const Client client = ConnectForMap(socket_path());
   auto map = client.OpenMap();
   ASSERT_TRUE(map);
@@ -145,7 +145,7 @@ TEST_F(LiveMapTest, AStoppedDaemonsMapReadsStaleToo) {
   daemon_.reset();
 }
 
-TEST_F(LiveMapTest, TheClientCanNeitherWriteNorResizeIt) {
+TEST_F(LiveMapTest, TheClientCanNeitherWriteNorResizeTheMap) {
   const Client client = ConnectForMap(socket_path());
   const int descriptor = client.connection()->map_descriptor();
   struct stat status;
@@ -162,7 +162,7 @@ TEST_F(LiveMapTest, TheClientCanNeitherWriteNorResizeIt) {
   ExpectServesOthers();
 }
 
-TEST_F(LiveMapTest, KvctlShowsItOnce) {
+TEST_F(LiveMapTest, KvctlMapPrintsTheMapOnce) {
   const Client client = Connect();
   auto sequence = client.NewSequence();
   ASSERT_TRUE(sequence->Decode(std::vector<TokenId>(40, 7), Pos{0}, wire::LogitsWanted::kNone));
@@ -174,7 +174,7 @@ TEST_F(LiveMapTest, KvctlShowsItOnce) {
   EXPECT_THAT(top, Not(HasSubstr("\033")));
 }
 
-TEST_F(LiveMapTest, TopGivesTheTerminalBackWhenASignalEndsIt) {
+TEST_F(LiveMapTest, TopRestoresTheTerminalWhenASignalEndsIt) {
   winsize size{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
   int terminal = -1;
   const std::string program = BinaryFolder() + "/kvctl";
@@ -207,7 +207,7 @@ class OtherUidsMapTest : public LiveMapTest {
   OtherUidsMapTest() : LiveMapTest({"--allow-uid", "65534"}) {}
 };
 
-TEST_F(OtherUidsMapTest, AnotherUidSeesTotalsAndNoSequenceThatIsNotItsOwn) {
+TEST_F(OtherUidsMapTest, AnotherUidSeesTotalsAndOnlyItsOwnSequences) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to run a process of another uid";
   ASSERT_EQ(::chmod(daemon_->folder().c_str(), 0711), 0);
   const Client owner = Connect();

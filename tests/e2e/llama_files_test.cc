@@ -89,7 +89,7 @@ std::size_t Told(std::size_t bytes) {
   return bytes;
 }
 
-TEST_F(LlamaFilesTest, DataOfASequenceBecomesASequenceThatGoesOnTheSame) {
+TEST_F(LlamaFilesTest, ImportedDataContinuesWithTheSameTokens) {
   const kvd_sequence sequence = Prompted(3, 100);
   for (const std::uint32_t flags :
        {0u, std::uint32_t{KVD_STATE_V_TRANSPOSED}, std::uint32_t{KVD_STATE_LAYOUT_2025},
@@ -106,7 +106,7 @@ TEST_F(LlamaFilesTest, DataOfASequenceBecomesASequenceThatGoesOnTheSame) {
   }
 }
 
-TEST_F(LlamaFilesTest, WhatWasImportedIsNoPrefixOfOtherPrompts) {
+TEST_F(LlamaFilesTest, ImportedCellsAreNotReusedByOtherPrompts) {
   const kvd_sequence sequence = Prompted(3, 100);
   const std::size_t bytes = Told(kvd_state_seq_get_size(client_, sequence, 0));
   std::vector<std::byte> data(bytes);
@@ -128,7 +128,7 @@ TEST_F(LlamaFilesTest, WhatWasImportedIsNoPrefixOfOtherPrompts) {
   EXPECT_EQ(Continued(copy), Continued(fork));
 }
 
-TEST_F(HybridLlamaFilesTest, AFileOfASequenceGoesOnTheSame) {
+TEST_F(HybridLlamaFilesTest, AnImportedFileContinuesWithTheSameTokens) {
   const kvd_sequence sequence = Prompted(3, 100);
   std::vector<kvd_sequence> copies;
   for (const std::uint32_t flags : {0u, std::uint32_t{KVD_STATE_LAYOUT_2025}}) {
@@ -154,7 +154,7 @@ std::uint32_t NumberAt(std::span<const std::byte> file, std::size_t offset) {
 
 // Checks the files' sizes by the arithmetic of each layout, and the first numbers in which the
 // layouts differ.
-TEST_F(LlamaFilesTest, TheLayoutOf2026IsWrittenUnlessThatOf2025IsAskedFor) {
+TEST_F(LlamaFilesTest, The2026LayoutIsWrittenUnlessThe2025LayoutIsRequested) {
   constexpr std::size_t kTokens = 60;
   const kvd_sequence sequence = Prompted(3, kTokens);
   constexpr std::size_t kHeader = 12 + kTokens * 4;  // magic, version, count, tokens
@@ -186,7 +186,7 @@ TEST_F(LlamaFilesTest, TheLayoutOf2026IsWrittenUnlessThatOf2025IsAskedFor) {
   EXPECT_EQ(*client.LlamaBytes({&handle, 1}, {.streams = 4}), streams.size());
 }
 
-TEST_F(LlamaFilesTest, AWholeContextComesBackAsItsSequences) {
+TEST_F(LlamaFilesTest, ASessionFileIsImportedAsAllItsSequences) {
   const kvd_sequence first = Prompted(3, 60);
   const kvd_sequence second = Prompted(90, 40);
   kvd_sequence empty = 0;
@@ -219,7 +219,7 @@ TEST_F(LlamaFilesTest, AWholeContextComesBackAsItsSequences) {
   }
 }
 
-TEST_F(LlamaFilesTest, EveryRefusalIsZeroWithAReasonAndChangesNothing) {
+TEST_F(LlamaFilesTest, ARefusedImportReturnsZeroAndChangesNothing) {
   const kvd_sequence sequence = Prompted(3, 20);
   const std::size_t bytes = Told(kvd_state_seq_get_size(client_, sequence, 0));
   std::vector<std::byte> data(bytes);
@@ -349,7 +349,7 @@ TEST_F(LlamaFilesTest, KvctlExportsAndImports) {
 
 // ------------------------------------------------------------------------------ upload and import
 
-TEST_F(LlamaFilesTest, PiecesThatDoNotFollowEachOtherAreRefused) {
+TEST_F(LlamaFilesTest, UploadPiecesOutOfOrderAreRefused) {
   const Client client = Connect();
   const std::vector<std::byte> bytes(100);
   const std::span<const std::byte> piece(bytes);
@@ -384,7 +384,7 @@ std::vector<std::byte> ExportPayload(const wire::ExportStateParams& params,
   return payload;
 }
 
-TEST_F(LlamaFilesTest, WhatAClientSaysOfItsCellsIsNotBelieved) {
+TEST_F(LlamaFilesTest, CellMetadataOfAClientIsChecked) {
   const Client client = Connect();
   std::vector<TokenId> tokens;
   for (TokenId i = 0; i < 101; ++i) tokens.push_back(5 + (3 + i * 7) % 200);
@@ -429,7 +429,7 @@ TEST_F(LlamaFilesTest, WhatAClientSaysOfItsCellsIsNotBelieved) {
   EXPECT_EQ(piece->reuse().tokens, 0u);
 }
 
-TEST_F(LlamaFilesTest, ExportsThatAreAskedForWronglyAreRefused) {
+TEST_F(LlamaFilesTest, InvalidExportRequestsAreRefused) {
   const Client client = Connect();
   const auto refusal = [&](const wire::ExportStateParams& params,
                            const std::vector<std::uint64_t>& handles = {}) {

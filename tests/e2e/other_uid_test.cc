@@ -85,7 +85,7 @@ TEST_F(OtherUidTest, TheLogShowsNoParentOfAnotherUid) {
             0);
 }
 
-TEST_F(OtherUidTest, WhatItDoesChangesNoBlockOfAnotherUidsMap) {
+TEST_F(OtherUidTest, ChangesOfOneUidChangeNoBlockInTheMapOfAnother) {
   const auto owner = Client::Connect({.socket_path = socket_path(), .wants_map = true});
   ASSERT_TRUE(owner) << owner.error().message;
   auto map = owner->OpenMap();
@@ -121,7 +121,7 @@ TEST_F(OtherUidTest, WhatItDoesChangesNoBlockOfAnotherUidsMap) {
   EXPECT_EQ(blocks(135), before);
 }
 
-TEST_F(OtherUidTest, ItsConnectionsAreLimitedToEight) {
+TEST_F(OtherUidTest, AnotherUidHasAtMostEightConnections) {
   EXPECT_EQ(AsOther([&] {
               std::vector<Client> clients;
               for (int i = 0; i < 8; ++i) {
@@ -146,7 +146,7 @@ class QuotasOfAnotherUidTest : public OtherUidTest {
   const std::shared_ptr<test::TemporaryFolder> folder_;
 };
 
-TEST_F(QuotasOfAnotherUidTest, ItsSequencesAndSavedBytesAreLimitedAndItsFilesAreItsOwn) {
+TEST_F(QuotasOfAnotherUidTest, SequencesAndSavedBytesOfAnotherUidAreLimitedAndItsFilesPrivate) {
   {
     const Client owner = Connect();
     const auto sequence = owner.NewSequence();
@@ -196,11 +196,11 @@ class ClosedToOthersTest : public OtherUidTest {
   ClosedToOthersTest() : OtherUidTest({}) {}
 };
 
-TEST_F(ClosedToOthersTest, AnotherUidDoesNotReachTheSocket) {
+TEST_F(ClosedToOthersTest, AnotherUidCannotOpenTheSocket) {
   EXPECT_EQ(AsOther([&] { return Client::Connect({.socket_path = socket_path()}) ? 1 : 0; }), 0);
 }
 
-TEST_F(ClosedToOthersTest, AnotherUidThatReachesTheSocketAfterAllIsRefusedByItsCredentials) {
+TEST_F(ClosedToOthersTest, AnotherUidWithTheSocketIsRefusedByItsCredentials) {
   ASSERT_EQ(::chmod((daemon_->folder() + "/run").c_str(), 0711), 0);
   ASSERT_EQ(::chmod(socket_path().c_str(), 0666), 0);
   EXPECT_EQ(AsOther([&] {

@@ -272,7 +272,7 @@ class OutlivingTest : public test::ServedDaemonTest {
 };
 
 // Sanitizer builds take every third kill.
-TEST_F(OutlivingTest, AnotherProcessResumesEachAnswerWhereverTheFirstWasKilled) {
+TEST_F(OutlivingTest, AnotherProcessResumesAGenerationAfterAKillAtEveryPoint) {
   std::size_t number = 0;
   for (const Question& question : kQuestions) {
     const Received right = RightAnswer(question);
@@ -303,7 +303,7 @@ class HybridOutlivingTest : public OutlivingTest {
 
 // A token that the grammar refuses at first takes two draws. With a recurrent state, the row of a
 // token that was streamed and not computed is not computed again on a fork.
-TEST_F(HybridOutlivingTest, DrawsAsLlamaContinueWithAGrammarAfterAKillOfTheDaemon) {
+TEST_F(HybridOutlivingTest, DrawsOfLlamaCppContinueWithAGrammarAfterAKillOfTheDaemon) {
   const Question question{.name = "with llama.cpp's draws",
                           .grammar = "root ::= ([a-f]{2,5} \", \"){8} [0-9]{4}",
                           .flags = wire::kLlamaDraws};
@@ -317,7 +317,7 @@ TEST_F(HybridOutlivingTest, DrawsAsLlamaContinueWithAGrammarAfterAKillOfTheDaemo
   }
 }
 
-TEST_F(OutlivingTest, AHalfComputedPromptIsFinishedAndAnswered) {
+TEST_F(OutlivingTest, APartlyComputedPromptIsCompleted) {
   const Question question{.name = "long", .predict_max = 12, .prompt_tokens = 1500};
   const Received right = RightAnswer(question);
   for (const bool kills_daemon : {false, true}) {
@@ -332,7 +332,7 @@ TEST_F(OutlivingTest, AHalfComputedPromptIsFinishedAndAnswered) {
   }
 }
 
-TEST_F(OutlivingTest, AnAnswerIsResumedAmongNewRequests) {
+TEST_F(OutlivingTest, AGenerationIsResumedBesideNewRequests) {
   const Question& question = kQuestions[0];
   const Received right = RightAnswer(question);
   const Note note = AskAndDie(question, 3);
@@ -367,7 +367,7 @@ TEST_F(OutlivingTest, AnAnswerIsResumedAmongNewRequests) {
   ExpectEqual(whole, right);
 }
 
-TEST_F(OutlivingTest, AnEventLoopResumesAnAnswer) {
+TEST_F(OutlivingTest, AnEventLoopResumesAGeneration) {
   const Question& question = kQuestions[1];
   const Received right = RightAnswer(question);
   const Note note = AskAndDie(question, 5);
@@ -397,7 +397,7 @@ TEST_F(OutlivingTest, AnEventLoopResumesAnAnswer) {
   ExpectEqual(whole, right);
 }
 
-TEST_F(OutlivingTest, WhatCannotBeResumedIsAnErrorAndChangesNothing) {
+TEST_F(OutlivingTest, ResumingAnUnknownRequestIsAnErrorAndChangesNothing) {
   const Question& question = kQuestions[0];
   const auto prompt = PromptOf(question);
   const Note note = AskAndDie(question, 4);
@@ -422,7 +422,7 @@ TEST_F(OutlivingTest, WhatCannotBeResumedIsAnErrorAndChangesNothing) {
   EXPECT_EQ(sequence.Query()->cell_count, entry->cell_count - 1);
 }
 
-TEST_F(OutlivingTest, AClientThatLeavesKeepsItsSequencesAndItsAnswer) {
+TEST_F(OutlivingTest, AClientThatLeavesKeepsItsSequencesAndItsGeneration) {
   for (const Question& question : {kQuestions[0], kQuestions[3]}) {
     const Received right = RightAnswer(question);
     const auto prompt = PromptOf(question);
@@ -452,7 +452,7 @@ TEST_F(OutlivingTest, AClientThatLeavesKeepsItsSequencesAndItsAnswer) {
   }
 }
 
-TEST_F(OutlivingTest, AClientThatLeavesWhileAThreadWaitsWakesIt) {
+TEST_F(OutlivingTest, LeavingWakesAWaitingThread) {
   const auto client = Open();
   ASSERT_TRUE(client) << client.error().message;
   const auto sequence = client->NewSequence();
@@ -529,7 +529,7 @@ class OutlivingCTest : public OutlivingTest {
   }
 };
 
-TEST_F(OutlivingCTest, TheCInterfaceLeavesAndResumes) {
+TEST_F(OutlivingCTest, TheCInterfaceCanLeaveAndResume) {
   const kvd_generate_params params = Params();
   std::vector<kvd_token> right;
   kvd_client* first = ConnectC(nullptr);

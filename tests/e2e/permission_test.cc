@@ -61,7 +61,7 @@ TEST_F(PermissionTest, AnotherSessionOfTheUidListsAndPublishesASequence) {
   ExpectUntouched(sequence);
 }
 
-TEST_F(PermissionTest, KeepTakesASequenceOfTheSessionsOwn) {
+TEST_F(PermissionTest, KeepNeedsASequenceOfTheOwnSession) {
   const Client owner = Connect();
   const Client other = Connect();
   const Sequence theirs = Filled(owner);
@@ -132,7 +132,7 @@ TEST_F(SeveralUidsTest, PrivateSequencesAndSnapshotsOfAnotherUidDoNotExist) {
   EXPECT_TRUE(ShowsSnapshot(owner, "private"));
 }
 
-TEST_F(SeveralUidsTest, PublicSnapshotsAreReadAndForkedByEveryUidAndChangedByNone) {
+TEST_F(SeveralUidsTest, EveryUidReadsAndForksPublicSnapshotsAndNoUidChangesThem) {
   const Client owner = Connect();
   const Sequence sequence = Filled(owner);
   const auto published = sequence.Publish("public", wire::kFlagPublic);
@@ -156,7 +156,7 @@ TEST_F(SeveralUidsTest, PublicSnapshotsAreReadAndForkedByEveryUidAndChangedByNon
   EXPECT_EQ(owner.Query(*published)->cell_count, static_cast<std::uint32_t>(kCells));
 }
 
-TEST_F(SeveralUidsTest, TwoStrangersAndTheDaemonsUidDoNotSeeEachOther) {
+TEST_F(SeveralUidsTest, TwoOtherUidsAndTheUidOfTheDaemonDoNotSeeEachOther) {
   const Client owner = Connect();
   EXPECT_EQ(AsOther([&](const Client& client) {
               Complaints complaints;
@@ -251,7 +251,7 @@ class SocketGroupTest : public SeveralUidsTest {
   SocketGroupTest() : SeveralUidsTest({"--socket-group", "65534"}) {}
 };
 
-TEST_F(SocketGroupTest, ItsMembersAreLetInAndOthersAreNot) {
+TEST_F(SocketGroupTest, OnlyMembersOfTheSocketGroupConnect) {
   const auto connect = [this]() -> Complaints {
     const auto client = Client::Connect({.socket_path = socket_path()});
     return client ? "" : std::string(CodeName(client.error().code));

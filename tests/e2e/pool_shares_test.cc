@@ -77,7 +77,7 @@ const std::vector<HoldingVerb> kHoldingVerbs = {
 class RetainedSharesTest : public test::SharesTest,
                            public testing::WithParamInterface<HoldingVerb> {};
 
-TEST_P(RetainedSharesTest, WhatRetainedSequencesBecomeStaysWithinThePoolShare) {
+TEST_P(RetainedSharesTest, ContinuedRetainedSequencesStayWithinThePoolShare) {
   const HoldingVerb& verb = GetParam();
   const Client other = Other();
   const std::vector<SequenceHandle> retained = RetainLarge(other, 3);
@@ -150,7 +150,7 @@ TEST_F(PoolSharesTest, ForksOfPublicSnapshotsStayWithinThePoolShare) {
   EXPECT_FALSE(other.Fork(published[1], 65, 1));
 }
 
-TEST_F(PoolSharesTest, WhatForksAppendCountsForEachOfThem) {
+TEST_F(PoolSharesTest, AppendedCellsCountForEachFork) {
   const Client other = Other();
   const auto sequence = Fill(other, 1, 640);  // 20 blocks
   ASSERT_TRUE(sequence) << sequence.error().message;
@@ -175,7 +175,7 @@ class FullTableTest : public test::SharesTest {
 };
 
 // A refused call may evict as many retained sequences as it needs, and changes nothing else.
-TEST_F(FullTableTest, CallsThatTheShareRefusesEvictNoMoreThanOneOfThemNeeds) {
+TEST_F(FullTableTest, RefusedCallsEvictNoMoreThanOneCallNeeds) {
   const Client own = Connect();
   const Client other = Other();
   ASSERT_TRUE(Fill(other, 100, 320));
@@ -223,7 +223,7 @@ class ListSharesTest : public test::SharesTest {
   }
 };
 
-TEST_F(ListSharesTest, LongListsOfAnotherUidLeaveUnitsToTheOwnUid) {
+TEST_F(ListSharesTest, LongListsOfAnotherUidLeaveListUnitsToTheOwnUid) {
   const Client other = Other();
   const auto source = FillInParts(other, 1);
   ASSERT_TRUE(source) << source.error().message;
@@ -256,7 +256,7 @@ class LoadQuotaTest : public test::SharesTest {
   const std::shared_ptr<test::TemporaryFolder> folder_;
 };
 
-TEST_F(LoadQuotaTest, RetainedSequencesDoNotCountAgainstALoadJustAsAgainstACreate) {
+TEST_F(LoadQuotaTest, RetainedSequencesCountNeitherAgainstALoadNorAgainstACreate) {
   const Client other = Other();
   std::vector<SequenceHandle> sequences;
   for (std::size_t number = 0; number < 3; ++number) {
@@ -280,7 +280,7 @@ TEST_F(LoadQuotaTest, RetainedSequencesDoNotCountAgainstALoadJustAsAgainstACreat
   ExpectRefusedByShare(one_more.error());
 }
 
-TEST_F(LoadQuotaTest, AFileOfSeveralSequencesIsLoadedWithinThePoolShareOrNotAtAll) {
+TEST_F(LoadQuotaTest, AFileOfSeveralSequencesIsLoadedCompletelyOrNotAtAll) {
   {
     const Client other = Other();
     const auto sequence = Fill(other, 1, 480);

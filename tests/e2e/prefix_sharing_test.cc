@@ -87,7 +87,7 @@ class PrefixSharingE2eTest : public test::ServedDaemonTest {
   }
 };
 
-TEST_F(PrefixSharingE2eTest, AnotherProcessReusesWhatALiveOneAndAKilledOneComputed) {
+TEST_F(PrefixSharingE2eTest, AProcessReusesPromptsOfALiveAndOfAKilledProcess) {
   const std::vector<TokenId> prompt = Prompt(300);
   const Client client = Connect();
   const Computed alone = Compute(client, prompt, wire::kFlagNoPrefix);
@@ -113,7 +113,7 @@ TEST_F(PrefixSharingE2eTest, AnotherProcessReusesWhatALiveOneAndAKilledOneComput
   EXPECT_EQ(info->prefix_tokens_reused[static_cast<int>(PrefixOrigin::kRetained)], 299u);
 }
 
-TEST_F(PrefixSharingE2eTest, AnotherSaltTakesNothing) {
+TEST_F(PrefixSharingE2eTest, AnotherSaltReusesNothing) {
   const std::vector<TokenId> prompt = Prompt(200);
   const pid_t victim = StartVictim(prompt, {.cache_salt = 5});
   const Client client = Connect();
@@ -133,7 +133,7 @@ class SmallPoolTest : public PrefixSharingE2eTest {
   SmallPoolTest() : PrefixSharingE2eTest({"-c", "1024"}) {}
 };
 
-TEST_F(SmallPoolTest, APoolFullOfWhatOthersLeftRefusesNobody) {
+TEST_F(SmallPoolTest, APoolFullOfRetainedSequencesRefusesNoRequest) {
   const Client client = Connect();
   for (TokenId round = 0; round < 8; ++round) {
     Kill(StartVictim(Prompt(200, 10 + 3 * round)));

@@ -90,7 +90,7 @@ class PromptCacheE2eTest : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(PromptCacheE2eTest, APromptIsReadFromDiskByADaemonThatHasNothing) {
+TEST_F(PromptCacheE2eTest, AnEmptyDaemonReadsAPromptFromDisk) {
   const std::vector<TokenId> prompt = Prompt(700);
   Computed first;
   {
@@ -168,7 +168,7 @@ TEST_F(PromptCacheE2eTest, ADamagedEntryIsReportedAndItsPromptComputed) {
   EXPECT_THAT(info.output, HasSubstr("1 damaged"));
 }
 
-TEST_F(PromptCacheE2eTest, AnotherSaltFindsNothing) {
+TEST_F(PromptCacheE2eTest, AnotherSaltReusesNothing) {
   {
     DaemonProcess daemon = Start();
     (void)Compute(daemon, Prompt(300), 5);
@@ -181,7 +181,7 @@ TEST_F(PromptCacheE2eTest, AnotherSaltFindsNothing) {
   EXPECT_EQ(Compute(daemon, Prompt(300), 5).reuse.origin, PrefixOrigin::kDisk);
 }
 
-TEST_F(PromptCacheE2eTest, ARecurrentModelsPromptIsReadWithItsStates) {
+TEST_F(PromptCacheE2eTest, APromptOfARecurrentModelIsReadWithItsStates) {
   const std::vector<std::string> model = {
       "-m", std::filesystem::absolute("models/notebook-1m-hybrid-q8_0.gguf")};
   const std::vector<TokenId> prompt = Prompt(300);
@@ -199,7 +199,7 @@ TEST_F(PromptCacheE2eTest, ARecurrentModelsPromptIsReadWithItsStates) {
 }
 
 // Retained sequences that a small pool evicts remain in the prompt cache on disk.
-TEST_F(PromptCacheE2eTest, EvictedPromptsComeBackFromDisk) {
+TEST_F(PromptCacheE2eTest, EvictedPromptsAreReadFromDisk) {
   const DaemonProcess daemon = Start({"-c", "1024"});
   for (TokenId round = 0; round < 8; ++round) {
     (void)Compute(daemon, Prompt(300, 10 + 3 * round));

@@ -67,14 +67,14 @@ class ReconnectTest : public test::ServedDaemonTest {
   }
 };
 
-TEST_F(ReconnectTest, CutConnectionsChangeNothing) {
+TEST_F(ReconnectTest, LostConnectionsChangeNoResult) {
   ExpectUnchangedBy(3, [&](const Client& client) {
     std::this_thread::sleep_for(milliseconds(20));
     Cut(client);
   });
 }
 
-TEST_F(ReconnectTest, KilledDaemonsChangeNothing) {
+TEST_F(ReconnectTest, KilledDaemonsChangeNoResult) {
   ExpectUnchangedBy(2, [&](const Client&) {
     // In a sanitizer build a daemon that lives for 60 ms computes almost nothing.
     std::this_thread::sleep_for(milliseconds(60) * test::Stride(5));
@@ -85,7 +85,7 @@ TEST_F(ReconnectTest, KilledDaemonsChangeNothing) {
   ExpectServesOthers();
 }
 
-TEST_F(ReconnectTest, TheSessionIsTheSameAndItsSequencesAreThere) {
+TEST_F(ReconnectTest, AReconnectedSessionKeepsItsIdAndSequences) {
   const Client client = Connect();
   auto sequence = client.NewSequence();
   ASSERT_TRUE(sequence);
@@ -107,7 +107,7 @@ TEST_F(ReconnectTest, TheSessionIsTheSameAndItsSequencesAreThere) {
   EXPECT_GT(Connect().session().session, session);
 }
 
-TEST_F(ReconnectTest, LogitsFromBeforeStayReadable) {
+TEST_F(ReconnectTest, LogitsReceivedBeforeAReconnectionStayReadable) {
   const Client client = Connect();
   auto sequence = client.NewSequence();
   ASSERT_TRUE(sequence);
@@ -121,7 +121,7 @@ TEST_F(ReconnectTest, LogitsFromBeforeStayReadable) {
   EXPECT_EQ(std::vector<float>(logits->values().begin(), logits->values().end()), copy);
 }
 
-TEST_F(ReconnectTest, AForgetfulDaemonIsAnErrorUntilTheClientGoesOnAnew) {
+TEST_F(ReconnectTest, ALostSessionIsAnErrorUntilTheClientAcceptsANewOne) {
   const Client client = Connect();
   const auto sequence = client.Create();
   ASSERT_TRUE(sequence);
@@ -140,7 +140,7 @@ TEST_F(ReconnectTest, AForgetfulDaemonIsAnErrorUntilTheClientGoesOnAnew) {
   EXPECT_TRUE(client.Renew()) << "nothing has failed";
 }
 
-TEST_F(ReconnectTest, WithoutADaemonTheTimeEnds) {
+TEST_F(ReconnectTest, WithoutADaemonReconnectingTimesOut) {
   auto client =
       Client::Connect({.socket_path = socket_path(), .reconnect_timeout = milliseconds(200)});
   ASSERT_TRUE(client);
@@ -164,7 +164,7 @@ TEST_F(ReconnectTest, WithoutADaemonTheTimeEnds) {
   EXPECT_TRUE(patient->Ping());
 }
 
-TEST_F(ReconnectTest, ATokenTakesTheSessionUpInAnotherProcessToo) {
+TEST_F(ReconnectTest, AnotherProcessResumesTheSessionByItsToken) {
   SequenceHandle sequence = SequenceHandle::kNone;
   ConnectOptions options{.socket_path = socket_path()};
   std::optional<Client> first(Connect());
@@ -191,7 +191,7 @@ class PatientDaemonTest : public ReconnectTest {
   PatientDaemonTest() : ReconnectTest({"--reconnect-wait-ms", "3600000"}) {}
 };
 
-TEST_F(PatientDaemonTest, AGoodbyeGivesUpAtOnceALostConnectionWaits) {
+TEST_F(PatientDaemonTest, AGoodbyeEndsTheSessionAtOnceAndALostConnectionDoesNot) {
   const Client witness = Connect();
   const auto live = [&] { return witness.Info()->sequences_live; };
   {
@@ -214,7 +214,7 @@ class HastyDaemonTest : public ReconnectTest {
   HastyDaemonTest() : ReconnectTest({"--reconnect-wait-ms", "1"}) {}
 };
 
-TEST_F(HastyDaemonTest, WhoComesTooLateHasLostItsSession) {
+TEST_F(HastyDaemonTest, ALateClientHasLostItsSession) {
   const Client witness = Connect();
   const Client client = Connect();
   ASSERT_TRUE(client.Create());

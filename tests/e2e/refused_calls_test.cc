@@ -95,7 +95,7 @@ const std::vector<RefusedCall> kRefusedCalls = {
 class RefusedCallsTest : public test::ServedDaemonTest,
                          public testing::WithParamInterface<RefusedCall> {};
 
-TEST_P(RefusedCallsTest, LeaveARetainedSequenceRetained) {
+TEST_P(RefusedCallsTest, RefusedCallsLeaveARetainedSequenceRetained) {
   const Client client = Connect();
   const auto sequence = Fill(client, 3, 40);
   ASSERT_TRUE(sequence) << sequence.error().message;
@@ -228,7 +228,7 @@ class SixClientsTest : public SmallPoolTest {
   SixClientsTest() : SmallPoolTest("8192") {}
 };
 
-TEST_F(SixClientsTest, ThatFillThePoolAreRefusedWithNothingAppended) {
+TEST_F(SixClientsTest, DecodesThatFillThePoolAreRefusedAndAppendNothing) {
   std::vector<Client> clients;
   for (int i = 0; i < 6; ++i) clients.push_back(Connect());
   std::atomic<int> refused = 0;

@@ -95,7 +95,7 @@ class RestartTest : public test::ServedDaemonTest {
   std::uint64_t PrefixHits(const Client& client) { return client.Info()->prefix_hits; }
 };
 
-TEST_F(RestartTest, AGenerationBehindASharedPrefixGoesOnToTheSameBits) {
+TEST_F(RestartTest, AGenerationWithASharedPrefixContinuesWithTheSameBits) {
   const Client other = Connect();
   const auto source = other.NewSequence();
   ASSERT_TRUE(source);
@@ -141,11 +141,11 @@ std::vector<SamplingParams> SamplersWithState() {
   return {plain, dry, mirostat, adaptive};
 }
 
-TEST_F(RestartTest, AGenerationGoesOnWithItsSamplerAfterARestart) {
+TEST_F(RestartTest, AGenerationContinuesWithItsSamplerAfterARestart) {
   for (const SamplingParams& sampling : SamplersWithState()) ExpectTheSamplerGoesOn(sampling, 0);
 }
 
-TEST_F(RestartTest, AGenerationGoesOnWithLlamaCppsDrawsAfterARestart) {
+TEST_F(RestartTest, AGenerationContinuesWithTheDrawsOfLlamaCppAfterARestart) {
   for (const SamplingParams& sampling : SamplersWithState())
     ExpectTheSamplerGoesOn(sampling, wire::kLlamaDraws);
 }
@@ -269,7 +269,7 @@ microseconds Pause(std::mt19937_64* random, std::uint64_t microseconds_max, int 
   return microseconds((*random)() % (microseconds_max << std::min(restarts / 16, 8)));
 }
 
-TEST_F(RestartTest, ProcessesUnderKillsSeeWhatTheyWouldHaveSeen) {
+TEST_F(RestartTest, ProcessesGetTheSameResultsUnderKills) {
   constexpr std::size_t kWorkers = 3;
   const std::string right = Worker(socket_path()).Finish();
   ASSERT_TRUE(right.starts_with("120\n")) << right.substr(0, 200);
@@ -302,7 +302,7 @@ class SmallRestartTest : public RestartTest {
   SmallRestartTest() : RestartTest({"-c", "1024"}) {}
 };
 
-TEST_F(SmallRestartTest, WhatADeadClientHasLeftIsAPrefixAtOnceAndHoldsNoRoom) {
+TEST_F(SmallRestartTest, PromptsOfADeadClientAreReusableAndEvictableAtOnce) {
   std::vector<TokenId> prompt;
   for (TokenId i = 0; i < 900; ++i) prompt.push_back(10 + i % 700);
   int ends[2];
@@ -348,7 +348,7 @@ class StoredRestartTest : public RestartTest {
   }
 };
 
-TEST_F(StoredRestartTest, FilesAndPrefixesAreChangedOnce) {
+TEST_F(StoredRestartTest, ChangesOfFilesAndPrefixesAreAppliedOnce) {
   const int rounds = 25 / static_cast<int>(test::Stride(4));
   const auto pinned_count = static_cast<std::size_t>((rounds + 1) / 2);
   const auto retained_count = static_cast<std::size_t>(rounds / 2);

@@ -91,7 +91,7 @@ class ResultsMappingTest : public test::ServedDaemonTest {
   MappedRange results_;
 };
 
-TEST_F(ResultsMappingTest, RowsOfADecodeLieInTheResultsSegmentWhichIsMappedReadOnly) {
+TEST_F(ResultsMappingTest, RowsOfADecodeAreInTheReadOnlyResultsSegment) {
   EXPECT_EQ(results_.permissions, "r--s");
   const std::vector<TokenId> tokens(20, 7);
   const auto logits = sequence_->Decode(tokens, Pos{0}, wire::LogitsWanted::kAll);
@@ -104,7 +104,7 @@ TEST_F(ResultsMappingTest, RowsOfADecodeLieInTheResultsSegmentWhichIsMappedReadO
     EXPECT_TRUE(results_.Holds(logits->row(row).data(), logits->row(row).size_bytes())) << row;
 }
 
-TEST_F(ResultsMappingTest, TextAndTokensOfAGenerationLieThereToo) {
+TEST_F(ResultsMappingTest, TextAndTokensOfAGenerationAreInTheResultsSegment) {
   const std::vector<TokenId> prompt = {10, 20, 30};
   auto generation = sequence_->Generate({.tokens = prompt,
                                          .predict_max = 16,
@@ -147,7 +147,7 @@ TEST_F(ResultsMappingTest, TheMappingCannotBeMadeWritable) {
   EXPECT_TRUE(client_->Ping(1000));
 }
 
-TEST_F(ResultsMappingTest, TheRequestsSegmentIsTheClientsToWriteAndEachSessionHasItsOwn) {
+TEST_F(ResultsMappingTest, EachSessionHasItsOwnWritableRequestsSegment) {
   const std::uint64_t session = client_->session().session;
   const auto requests = MappingsOf(session, "requests");
   ASSERT_EQ(requests.size(), 1u);
@@ -207,7 +207,7 @@ TEST_F(SegmentDescriptorsTest, NeitherSegmentCanBeShrunkOrGrown) {
   }
 }
 
-TEST_F(SegmentDescriptorsTest, ResultsCannotBeWrittenThroughTheDescriptorNorThroughOneReopened) {
+TEST_F(SegmentDescriptorsTest, ResultsCannotBeWrittenThroughTheDescriptorEvenIfReopened) {
   const int results = client_->results_descriptor();
   EXPECT_NE(::fcntl(results, F_GET_SEALS) & F_SEAL_FUTURE_WRITE, 0);
   std::vector<UniqueFd> ways;
@@ -236,7 +236,7 @@ TEST_F(SegmentDescriptorsTest, ResultsCannotBeWrittenThroughTheDescriptorNorThro
   ::munmap(copy, 4096);
 }
 
-TEST_F(SegmentDescriptorsTest, BothAreOpenToTheirUidAlone) {
+TEST_F(SegmentDescriptorsTest, BothSegmentsAreAccessibleOnlyToTheirUid) {
   for (const int segment : {client_->requests_descriptor(), client_->results_descriptor()}) {
     struct stat found{};
     ASSERT_EQ(::fstat(segment, &found), 0);

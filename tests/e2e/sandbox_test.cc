@@ -98,7 +98,7 @@ int InChild(const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
 }
 
-TEST(RefusedSandboxTest, AKernelThatHasNeitherIsNamedAndTheDaemonServes) {
+TEST(RefusedSandboxTest, WithoutLandlockAndSeccompTheDaemonServesAndSaysSo) {
   EXPECT_EQ(InChild([] {
               scmp_filter_ctx context = seccomp_init(SCMP_ACT_ALLOW);
               for (const int call : {SCMP_SYS(landlock_create_ruleset), SCMP_SYS(seccomp)}) {
@@ -125,7 +125,7 @@ TEST(RefusedSandboxTest, AKernelThatHasNeitherIsNamedAndTheDaemonServes) {
 }
 
 // The daemon reaches its files in the sandbox also through links and relative paths.
-TEST(SandboxedPathsTest, ALinkToTheModelAndRelativePathsServe) {
+TEST(SandboxedPathsTest, ALinkToTheModelAndRelativePathsWork) {
   const test::TemporaryFolder folder;
   const std::string model =
       std::filesystem::absolute("models/notebook-1m-hybrid-q8_0.gguf").string();

@@ -66,7 +66,7 @@ class SavedStatesTest : public test::ServedDaemonTest {
   std::shared_ptr<Folder> folder_;
 };
 
-TEST_F(SavedStatesTest, WhatOneClientSavesAnotherOneGoesOnWith) {
+TEST_F(SavedStatesTest, AClientContinuesASequenceThatAnotherOneSaved) {
   std::vector<TokenId> expected;
   {
     const Client client = Connect();
@@ -105,7 +105,7 @@ TEST_F(SavedStatesTest, WhatOneClientSavesAnotherOneGoesOnWith) {
   EXPECT_EQ(client.Load("packed").error().code, Code::kNotFound);
 }
 
-TEST_F(SavedStatesTest, AllSequencesOfASessionComeBackTogether) {
+TEST_F(SavedStatesTest, AllSequencesOfASessionAreLoadedTogether) {
   std::vector<std::vector<TokenId>> expected;
   {
     const Client client = Connect();
@@ -146,7 +146,7 @@ TEST_F(SavedStatesTest, OthersDecodeWhileASequenceIsSavedAndLoaded) {
   }
 }
 
-TEST_F(SavedStatesTest, NamesThatLeadElsewhereAndDamagedFilesAreRefused) {
+TEST_F(SavedStatesTest, NamesWithPathsAndDamagedFilesAreRefused) {
   const Client client = Connect();
   const SequenceHandle handle = Filled(client, 20);
   for (const char* name : {"../x", ".hidden", "a/b", "", "with space"}) {
@@ -220,7 +220,7 @@ std::uint32_t SharedTokens(const Client& client, std::size_t count) {
   return logits->reuse().tokens;
 }
 
-TEST_F(SavedStatesTest, WhatIsLoadedAsItWasComputedServesOtherPrompts) {
+TEST_F(SavedStatesTest, LoadedCellsAreReusedByOtherPrompts) {
   const Client client = Connect();
   const SequenceHandle handle = Filled(client, 100);
   ASSERT_TRUE(client.Save(handle, "whole"));
@@ -245,7 +245,7 @@ TEST_F(SavedStatesTest, WhatIsLoadedAsItWasComputedServesOtherPrompts) {
 
 class NoStoreTest : public test::ServedDaemonTest {};
 
-TEST_F(NoStoreTest, WithoutAStoreNothingIsSaved) {
+TEST_F(NoStoreTest, WithoutAStoreSavingIsRefused) {
   const Client client = Connect();
   const auto handle = client.Create();
   EXPECT_EQ(client.Save(*handle, "x").error().code, Code::kUnsupported);

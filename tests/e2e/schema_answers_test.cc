@@ -85,7 +85,7 @@ class SchemaAnswersTest : public ServedDaemonTest {
   }
 };
 
-TEST_F(SchemaAnswersTest, AnswersAreValidOrTheBeginningOfSuch) {
+TEST_F(SchemaAnswersTest, TextsAreValidOrAPrefixOfAValidText) {
   if (const std::string missing = MissingPythonModule("jsonschema"); !missing.empty()) {
     GTEST_SKIP() << missing;
   }

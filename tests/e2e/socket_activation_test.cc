@@ -98,7 +98,7 @@ TEST_F(SocketActivationTest, ClientsThatConnectBeforeTheDaemonRunsAreServed) {
   EXPECT_EQ(::stat(path.c_str(), &after), 0) << "the file is the manager's";
 }
 
-TEST_F(SocketActivationTest, MoreSocketsThanOneAreRefused) {
+TEST_F(SocketActivationTest, SeveralSocketsAreRefused) {
   Start(Bind(PathOf("a.sock")).get(), "2");
   EXPECT_NE(Wait(), 0);
   EXPECT_THAT(Log(), HasSubstr("LISTEN_FDS: 2 sockets were passed, 1 is expected"));

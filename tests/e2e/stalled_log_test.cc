@@ -30,7 +30,7 @@ std::string Drain(int pipe) {
   }
 }
 
-TEST(StalledLogTest, ADaemonWhoseLogIsNotReadServesItsClientsAndStops) {
+TEST(StalledLogTest, ADaemonWithAnUnreadLogServesClientsAndStops) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() / "log";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);

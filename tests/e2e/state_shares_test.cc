@@ -93,7 +93,7 @@ class CheckpointSharesTest : public StateSharesTest {
   }
 };
 
-TEST_F(CheckpointSharesTest, CheckpointsOfAnotherUidLeaveSomeToTheOwnUid) {
+TEST_F(CheckpointSharesTest, CheckpointsOfAnotherUidLeaveCheckpointsToTheOwnUid) {
   const Client other = Other();
   for (std::size_t number = 0; number < 12; ++number) {
     if (const auto sequence = FillWithCheckpoints(other, number); !sequence) {
@@ -108,7 +108,7 @@ TEST_F(CheckpointSharesTest, CheckpointsOfAnotherUidLeaveSomeToTheOwnUid) {
   }
 }
 
-TEST_F(CheckpointSharesTest, StatesOfAnotherUidTakeNoneOfTheOwnUidsCheckpoints) {
+TEST_F(CheckpointSharesTest, StatesOfAnotherUidEvictNoCheckpointOfTheOwnUid) {
   const Client own = Connect();
   std::vector<SequenceHandle> sequences;
   for (std::size_t number = 0; number < 3; ++number) {
@@ -122,7 +122,7 @@ TEST_F(CheckpointSharesTest, StatesOfAnotherUidTakeNoneOfTheOwnUidsCheckpoints) 
   for (const SequenceHandle sequence : sequences) EXPECT_EQ(ReplayedForFork(own, sequence), 0u);
 }
 
-TEST_F(CheckpointSharesTest, AUidAtItsShareOfStatesGivesUpItsOwnCheckpoints) {
+TEST_F(CheckpointSharesTest, AUidAtItsShareOfStatesEvictsItsOwnCheckpoints) {
   const Client other = Other();
   const auto first = FillWithCheckpoints(other, 0);
   ASSERT_TRUE(first) << first.error().message;
@@ -142,7 +142,7 @@ class LogitsSharesTest : public StateSharesTest {
                          "--other-pool-share", "0.5"}) {}
 };
 
-TEST_F(LogitsSharesTest, RowsOfLogitsOfAnotherUidTakeNoneOfTheOwnUids) {
+TEST_F(LogitsSharesTest, LogitsOfAnotherUidEvictNoneOfTheOwnUid) {
   const Client own = Connect();
   const auto sequence = Fill(own, 5000, 20);
   ASSERT_TRUE(sequence) << sequence.error().message;

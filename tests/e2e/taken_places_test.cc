@@ -104,7 +104,7 @@ class TakenPlacesTest : public ::testing::Test {
   uid_t uid_ = 0;
 };
 
-TEST_F(TakenPlacesTest, TheDaemonStartsItsClientsFindItAndItsStateCanBeForgotten) {
+TEST_F(TakenPlacesTest, WithTakenDirectoriesTheDaemonStartsAndClientsFindIt) {
   const pid_t daemon = Launch("kvd", {"-c", "512", "-t", "1"});
   ASSERT_TRUE(ServesSoon(daemon)) << log_text();
   const std::string log = log_text();

@@ -78,7 +78,7 @@ class TenantRequestsTest : public TenantLimitsTest {
   }
 };
 
-TEST_F(TenantRequestsTest, ConcurrentRequestsOfATenantAreLimitedInAllOfItsSessions) {
+TEST_F(TenantRequestsTest, ConcurrentRequestsOfATenantAreLimitedOverItsSessions) {
   const Client first = As(kLimited, kNarrow);
   const Client second = As(kLimited, kNarrow);
   const Client third = As(kLimited);

@@ -64,7 +64,7 @@ class TenantsTest : public test::ServedDaemonTest {
   const std::shared_ptr<test::TemporaryFolder> folder_;
 };
 
-TEST_F(TenantsTest, PrivateObjectsOfATenantDoNotExistForAnotherAndForTheUid) {
+TEST_F(TenantsTest, PrivateObjectsOfATenantExistNeitherForAnotherNorForTheUid) {
   const Client first = As(kFirst);
   const Sequence sequence = Filled(first);
   const auto published = sequence.Publish("private");
@@ -125,7 +125,7 @@ TEST_F(TenantsTest, TwoTenantsWithOnePromptShareNoCell) {
   EXPECT_GT(shared.Query()->shared_cells, 0u) << "within a tenant, prompts share";
 }
 
-TEST_F(TenantsTest, LimitsOfTheFileHoldAndSighupReadsThemAgain) {
+TEST_F(TenantsTest, LimitsOfTheFileApplyAndSighupReadsThemAgain) {
   const Client first = As(kFirst);
   const SequenceHandle source = first.Create().value();
   ASSERT_TRUE(first.Fork(source, -1, 2));
@@ -157,7 +157,7 @@ TEST_F(TenantsTest, LimitsOfTheFileHoldAndSighupReadsThemAgain) {
   EXPECT_EQ(CodeOf(first.Tenants()), Code::kPermission) << "a tenant may not list tenants";
 }
 
-TEST_F(TenantsTest, APartOfThePoolIsATenantsMost) {
+TEST_F(TenantsTest, ATenantGetsAtMostItsShareOfThePool) {
   const Client first = As(kFirst);
   const std::uint64_t pool_cells = first.session().pool_cells;
   const auto sequence = first.NewSequence();
@@ -195,7 +195,7 @@ TEST_F(TenantsTest, TheLiveMapOfATenantShowsItsOwnSequencesOnly) {
   EXPECT_FALSE(shows(second_map, mine.handle()));
 }
 
-TEST_F(TenantsTest, ASequenceThatExpiresGoesByItself) {
+TEST_F(TenantsTest, AnExpiredSequenceIsDroppedWithoutARequest) {
   const Client first = As(kFirst);
   const SequenceHandle brief = first.Create(0, {.ttl_seconds = 1}).value();
   EXPECT_EQ(first.Query(brief)->expires_in_seconds, 1u);

@@ -74,11 +74,11 @@ void ExpectTextsOfARequestAreThoseOfTheirOwnRequests(const Client& client) {
   }
 }
 
-TEST_F(TextModelTest, TextsOfARequestAreThoseOfTheirOwnRequests) {
+TEST_F(TextModelTest, TextsOfOneRequestEqualSingleRequests) {
   ExpectTextsOfARequestAreThoseOfTheirOwnRequests(Connect());
 }
 
-TEST_F(TextDecoderTest, TextsOfARequestAreThoseOfTheirOwnRequests) {
+TEST_F(TextDecoderTest, TextsOfOneRequestEqualSingleRequests) {
   ExpectTextsOfARequestAreThoseOfTheirOwnRequests(Connect());
 }
 

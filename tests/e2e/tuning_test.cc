@@ -134,7 +134,7 @@ class TuningTest : public testing::Test {
   std::optional<DaemonProcess> daemon_;
 };
 
-TEST_F(TuningTest, WhatRetuneMeasuresIsUsedAtOnceAndByTheNextStart) {
+TEST_F(TuningTest, ChoicesOfRetuneApplyAtOnceAndAfterARestart) {
   if (!HasAlternatives()) GTEST_SKIP() << "the machine lacks AVX2";
   Start({"--retune"});
   EXPECT_EQ(Source(), ChoiceSource::kMeasuredAtStart);
@@ -201,7 +201,7 @@ TEST_F(TuningTest, ADamagedOrForeignFileIsIgnoredWithOneLine) {
   EXPECT_TRUE(test::LogShows(*daemon_, "tuning_ignored reason=\"measured with threads '2'"));
 }
 
-TEST_F(TuningTest, WhatWasComputedWithOtherChoicesStaysValid) {
+TEST_F(TuningTest, StatesComputedWithOtherChoicesStayValid) {
   if (!HasAlternatives()) GTEST_SKIP() << "the machine lacks AVX2";
   Start({"--retune"});
   Rewrite("product f16 wide none\n");

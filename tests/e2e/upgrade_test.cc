@@ -152,7 +152,7 @@ class UpgradeTest : public testing::TestWithParam<UpgradeCase> {
   test::TemporaryFolder folder_;
 };
 
-TEST_P(UpgradeTest, ASavedFileLoadsAndGoesOnAsIfItHadBeenComputedNow) {
+TEST_P(UpgradeTest, ASavedFileOfAnEarlierVersionContinuesWithTheSameBits) {
   const DaemonProcess daemon = Start(false);
   const Client client = Connect(daemon);
   const auto saved = client.Saved();
@@ -205,7 +205,7 @@ INSTANTIATE_TEST_SUITE_P(All, UpgradeTest, testing::ValuesIn(Cases(false)), Name
 
 class CacheUpgradeTest : public UpgradeTest {};
 
-TEST_P(CacheUpgradeTest, AnEntryOfThePromptCacheIsFoundAndServesItsPrompt) {
+TEST_P(CacheUpgradeTest, ACacheEntryOfAnEarlierVersionIsReused) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, whose uid is in the entries' names";
   const DaemonProcess daemon = Start(true);
   const Client client = Connect(daemon);
@@ -251,7 +251,7 @@ class VersionTest : public test::ServedDaemonTest {
   std::shared_ptr<test::TemporaryFolder> folder_;
 };
 
-TEST_F(VersionTest, AMetaOfAnotherVersionIsAColdStartThatSaysSoAndLeavesSavedFiles) {
+TEST_F(VersionTest, StateOfAnotherVersionStartsColdAndLeavesSavedFiles) {
   for (const std::uint32_t version : {layout::kLayoutVersion - 1, layout::kLayoutVersion + 1}) {
     const std::string name = "of" + std::to_string(version);
     {

@@ -95,7 +95,7 @@ class VerbPermissionsTest : public test::EveryVerbTest {
 
 TEST_P(VerbPermissionsTest, TheOwningSessionMayDoEverything) { ExpectAnswers(Relation::kOwner); }
 
-TEST_P(VerbPermissionsTest, AnotherSessionOfTheUidLooksAtEverySequenceAndChangesNone) {
+TEST_P(VerbPermissionsTest, AnotherSessionOfTheUidReadsEverySequenceAndChangesNone) {
   ExpectAnswers(Relation::kSibling);
 }
 
@@ -103,11 +103,11 @@ TEST_P(VerbPermissionsTest, AnotherSessionOfTheUidChangesASequenceByForce) {
   ExpectAnswers(Relation::kSiblingByForce);
 }
 
-TEST_P(VerbPermissionsTest, ARetainedSequenceIsChangedByEverySessionOfTheUid) {
+TEST_P(VerbPermissionsTest, EverySessionOfTheUidMayChangeARetainedSequence) {
   ExpectAnswers(Relation::kRetained);
 }
 
-TEST_P(VerbPermissionsTest, WhatIsPublishedIsChangedByNoSessionNotEvenByForce) {
+TEST_P(VerbPermissionsTest, NoSessionChangesAPublishedSequenceEvenByForce) {
   ExpectAnswers(Relation::kPublished);
 }
 
@@ -193,7 +193,7 @@ TEST_P(VerbsOfStrangersTest, PrivateSequencesSnapshotsAndFilesDoNotExistForAnoth
   ExpectAnswers(Relation::kStranger);
 }
 
-TEST_P(VerbsOfStrangersTest, PublicSnapshotsAreLookedAtByEveryUidAndChangedByNone) {
+TEST_P(VerbsOfStrangersTest, EveryUidReadsPublicSnapshotsAndNoUidChangesThem) {
   ExpectAnswers(Relation::kStrangerPublic);
 }
 

@@ -34,7 +34,7 @@ class WhyTest : public test::ServedDaemonTest {
   static std::string Text(const std::string& end) { return std::string(kBegin) + end; }
 };
 
-TEST_F(WhyTest, KvctlTellsWhereAPromptPartsFromWhatIsCached) {
+TEST_F(WhyTest, KvctlWhyShowsWhereAPromptDiffersFromTheCache) {
   EXPECT_THAT(Done("why '" + Text("Then it rains.") + "'"),
               HasSubstr("no cached sequence begins like the prompt"));
   const std::string ran = Done("run '" + Text("Then he sings.") + "' -t 0 -n 1 --json");
@@ -51,7 +51,7 @@ TEST_F(WhyTest, KvctlTellsWhereAPromptPartsFromWhatIsCached) {
   EXPECT_THAT(shown, HasSubstr("  cached: token"));
 }
 
-TEST_F(WhyTest, TheCInterfaceTellsTheSame) {
+TEST_F(WhyTest, TheCInterfaceReturnsTheSameExplanation) {
   const Client client = Connect();
   const std::vector<TokenId> tokens = client.Tokenize(Text("Then"), wire::kFlagAddSpecial).value();
   const auto sequence = client.NewSequence();

@@ -72,7 +72,7 @@ class CellTypesTest : public ::testing::TestWithParam<std::tuple<DataType, DataT
   }
 };
 
-TEST_P(CellTypesTest, GiveTheSameBitsInAnyChunksOnAnyTableCloseToF32Cells) {
+TEST_P(CellTypesTest, EveryCellTypeGivesTheSameBitsInAnyChunksAndIsCloseToF32) {
   const auto tokens = RandomTokens(1, 75, 96);
   const auto wide = MakeEngine(
       WideHeads(),
@@ -99,7 +99,7 @@ TEST_P(CellTypesTest, GiveTheSameBitsInAnyChunksOnAnyTableCloseToF32Cells) {
   EXPECT_LT(WorstNmse(truth, exact, 96), tolerance);
 }
 
-TEST_P(CellTypesTest, RewrittenCellsWhosePositionStaysKeepTheirBits) {
+TEST_P(CellTypesTest, RewrittenCellsWithTheSamePositionKeepTheirBits) {
   const auto engine = MakeEngine(WideHeads(), Options());
   ASSERT_NE(engine, nullptr);
   const SequenceHandle divided = *engine->memory().sequences().Create({});
@@ -113,7 +113,7 @@ TEST_P(CellTypesTest, RewrittenCellsWhosePositionStaysKeepTheirBits) {
   EXPECT_TRUE(SameBits(Feed(*engine, divided, next, 6), Feed(*engine, sibling, next, 6)));
 }
 
-TEST_P(CellTypesTest, AShiftLeavesTheSiblingsBits) {
+TEST_P(CellTypesTest, AShiftDoesNotChangeTheBitsOfASibling) {
   const auto engine = MakeEngine(WideHeads(), Options());
   ASSERT_NE(engine, nullptr);
   const SequenceHandle shifted = *engine->memory().sequences().Create({});
@@ -130,7 +130,7 @@ TEST_P(CellTypesTest, AShiftLeavesTheSiblingsBits) {
   EXPECT_TRUE(SameBits(Feed(*engine, siblings[1], next, 6), before));
 }
 
-TEST_P(CellTypesTest, KeysTurnedForOtherPositionsAreCloseToThoseOfF32Cells) {
+TEST_P(CellTypesTest, KeysRotatedToOtherPositionsAreCloseToF32Cells) {
   const auto tokens = RandomTokens(4, 60, 96), next = RandomTokens(5, 5, 96);
   const auto run = [&](const EngineOptions& options) {
     const auto engine = MakeEngine(WideHeads(), options);
@@ -159,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(KAndV, CellTypesTest,
                                   "_" + kernels::DataTypeName(std::get<1>(tested.param));
                          });
 
-TEST(CellTypeOptionTest, HeadsThatNoPackDividesAreRefusedByTheOptionsName) {
+TEST(CellTypeOptionTest, HeadLengthsThatNoBlockDividesAreRefusedByTheNameOfTheOption) {
   const std::string path = test::TinyModelPath(test::TinyLlama());  // heads of 16 elements
   const auto k = Engine::Create({.model_path = path, .k_type = DataType::kQ8_0});
   ASSERT_FALSE(k);

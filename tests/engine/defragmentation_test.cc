@@ -15,7 +15,7 @@ using test::MakeEngine;
 using test::RandomTokens;
 using test::TinyLlama;
 
-TEST(DefragmentationTest, LogitsAreBitIdenticalWhereNothingIsSettled) {
+TEST(DefragmentationTest, LogitsAreBitIdenticalIfNoKeysAreRotated) {
   const auto engine = MakeEngine(TinyLlama(), {.cells = 4096, .threads = 2, .deterministic = true});
   ASSERT_NE(engine, nullptr);
   Memory& memory = engine->memory();

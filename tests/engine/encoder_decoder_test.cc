@@ -77,7 +77,7 @@ TEST_P(EncoderDecoderTest, LogitsDependOnTheWholeText) {
   EXPECT_TRUE(SameBits(a, Feed(*engine_, Encoded(text_), answer_, 7)));
 }
 
-TEST_P(EncoderDecoderTest, ForksShareTheTextAndAnswerForThemselves) {
+TEST_P(EncoderDecoderTest, ForksShareTheEncodedTextAndDiverge) {
   const SequenceHandle base = Encoded(text_);
   const PoolUsage before = engine_->memory().Usage();
   SequenceHandle forks[2];
@@ -90,7 +90,7 @@ TEST_P(EncoderDecoderTest, ForksShareTheTextAndAnswerForThemselves) {
   EXPECT_TRUE(SameBits(first, Feed(*engine_, Encoded(text_), answer_, 40)));
 }
 
-TEST_P(EncoderDecoderTest, AShiftKeepsTheDistances) {
+TEST_P(EncoderDecoderTest, AShiftOfAllCellsKeepsTheLogits) {
   const SequenceHandle sequence = Encoded(text_);
   const SequenceHandle still = Encoded(text_);
   Feed(*engine_, sequence, answer_, 40);
@@ -100,7 +100,7 @@ TEST_P(EncoderDecoderTest, AShiftKeepsTheDistances) {
   EXPECT_TRUE(SameBits(Feed(*engine_, still, {5, 6}, 2), Feed(*engine_, sequence, {5, 6}, 2)));
 }
 
-TEST_P(EncoderDecoderTest, DecodingBeforeAndEncodingBehindAreRefused) {
+TEST_P(EncoderDecoderTest, DecodingBeforeAndEncodingAfterTheTextAreRefused) {
   const SequenceHandle sequence = Create();
   ExpectRefusal(Decode(sequence, 5), Code::kInvalidArgument, "text");
   EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cell_count, 0u);
@@ -112,7 +112,7 @@ TEST_P(EncoderDecoderTest, DecodingBeforeAndEncodingBehindAreRefused) {
   EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cell_count, 1u);
 }
 
-TEST_P(EncoderDecoderTest, TextsThatAreNoneOrTooLongAreRefused) {
+TEST_P(EncoderDecoderTest, EmptyAndTooLongTextsAreRefused) {
   const SequenceHandle sequence = Create();
   ExpectRefusal(engine_->Encode(sequence, {}), Code::kInvalidArgument, "none given");
   const std::vector<TokenId> unknown = {5, 96};
@@ -123,7 +123,7 @@ TEST_P(EncoderDecoderTest, TextsThatAreNoneOrTooLongAreRefused) {
   EXPECT_EQ(engine_->memory().Usage().groups[1].live_cells, 0u);
 }
 
-TEST_P(EncoderDecoderTest, ATextInSlicesIsTheSameBitsAndStepsMayRunInBetween) {
+TEST_P(EncoderDecoderTest, ATextInSlicesGivesTheSameBitsWithStepsBetweenThem) {
   const std::vector<float> expected = Feed(*engine_, Encoded(text_), answer_, 40);
   const SequenceHandle other = Encoded(text_);
   for (const std::size_t slice : {1u, 7u, 30u}) {
@@ -144,7 +144,7 @@ TEST_P(EncoderDecoderTest, ATextInSlicesIsTheSameBitsAndStepsMayRunInBetween) {
   }
 }
 
-TEST_P(EncoderDecoderTest, ATextThatIsGivenUpFreesItsCells) {
+TEST_P(EncoderDecoderTest, AnAbandonedTextFreesItsCells) {
   const PoolUsage before = engine_->memory().Usage();
   const SequenceHandle sequence = Create();
   auto work = *engine_->StartEncode(sequence, text_);

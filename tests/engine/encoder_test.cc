@@ -64,7 +64,7 @@ TEST(EncoderTest, PoolingTakesTheMeanTheFirstOrTheLastOfTheRows) {
   }
 }
 
-TEST(EncoderTest, ATextIsTheSameBitsInEveryTableWithAnyThreadsAndAfterAnyOther) {
+TEST(EncoderTest, ATextGivesTheSameBitsOnEveryTableWithAnyThreadsAndAfterAnyText) {
   const std::vector<TokenId> tokens = SomeTokens(70);
   const std::vector<float> expected = Embed(*MakeBert(Pooling::kMean, "scalar"), tokens);
   for (const char* table : {"avx2", "avx512", "amx"}) {
@@ -77,7 +77,7 @@ TEST(EncoderTest, ATextIsTheSameBitsInEveryTableWithAnyThreadsAndAfterAnyOther) 
   EXPECT_EQ(Embed(*engine, tokens), expected);
 }
 
-TEST(EncoderTest, EveryTokenSeesThoseBehindIt) {
+TEST(EncoderTest, EveryTokenAttendsToLaterTokens) {
   const auto engine = MakeBert(Pooling::kCls);
   std::vector<TokenId> tokens = SomeTokens(50);
   const std::vector<float> before = Embed(*engine, tokens);
@@ -85,7 +85,7 @@ TEST(EncoderTest, EveryTokenSeesThoseBehindIt) {
   EXPECT_NE(Embed(*engine, tokens), before);
 }
 
-TEST(EncoderTest, WhatItCannotReadIsRefusedByName) {
+TEST(EncoderTest, TokensThatItCannotReadAreRefusedByName) {
   const auto engine = MakeBert(Pooling::kMean);
   const auto message = [&](const std::vector<TokenId>& tokens) {
     const Result<Embedding> embedding = engine->Embed(tokens);
@@ -107,7 +107,7 @@ void ExpectUnsupported(Engine& engine, std::optional<Pooling> pooling, const cha
   EXPECT_THAT(embedding.error().message, HasSubstr(named));
 }
 
-TEST(EncoderTest, WhatAModelCannotDoIsRefusedByName) {
+TEST(EncoderTest, VerbsThatAModelLacksAreRefusedByName) {
   ExpectUnsupported(*MakeBert(Pooling::kMean), Pooling::kRank, "bert has no classifier");
   const auto llama = test::MakeEngine(test::TinyLlama(), {.cells = 64, .threads = 1});
   ExpectUnsupported(*llama, std::nullopt, "no llama.pooling_type; the request must name a pooling");
@@ -118,7 +118,7 @@ TEST(EncoderTest, WhatAModelCannotDoIsRefusedByName) {
   ExpectUnsupported(*recurrent, Pooling::kMean, "mamba with these layers does not embed texts");
 }
 
-TEST(EncoderTest, ARequestMayNameAnotherPoolingThanTheFile) {
+TEST(EncoderTest, ARequestMayOverrideThePoolingOfTheFile) {
   const std::vector<TokenId> tokens = SomeTokens(20);
   const auto ranker = MakeBert(Pooling::kRank);
   for (const Pooling pooling : {Pooling::kMean, Pooling::kCls, Pooling::kLast}) {
@@ -174,7 +174,7 @@ class EncoderKindTest : public ::testing::TestWithParam<Architecture> {
   }
 };
 
-TEST_P(EncoderKindTest, ATextIsTheSameBitsInEveryTableWithAnyThreadsAndSlices) {
+TEST_P(EncoderKindTest, ATextGivesTheSameBitsOnEveryTableWithAnyThreadsAndSlices) {
   const std::vector<TokenId> tokens = SomeTokens(70);
   const std::vector<float> expected = Embed(*Make("scalar", 1), tokens);
   for (const char* table : {"avx2", "avx512", "amx"}) {
@@ -240,7 +240,7 @@ std::vector<float> EmbedInSlices(Engine& engine, std::span<const TokenId> tokens
   return (*work)->TakeEmbedding().values;
 }
 
-TEST(EncoderTest, ATextInSlicesIsTheSameBits) {
+TEST(EncoderTest, ATextInSlicesGivesTheSameBits) {
   const std::vector<TokenId> tokens = SomeTokens(77);
   for (const kernels::DataType type : {kernels::DataType::kF32, kernels::DataType::kBF16}) {
     ModelShape shape = TinyBert(Pooling::kNone);
@@ -254,7 +254,7 @@ TEST(EncoderTest, ATextInSlicesIsTheSameBits) {
   }
 }
 
-TEST(EncoderTest, TwoTextsBySlicesDoNotMeet) {
+TEST(EncoderTest, TwoTextsInSlicesDoNotAffectEachOther) {
   const auto engine = MakeBert(Pooling::kMean);
   const std::vector<TokenId> first = SomeTokens(80);
   const std::vector<TokenId> second = test::RandomTokens(9, 33, 96);
@@ -279,7 +279,7 @@ TEST(EncoderTest, TwoTextsBySlicesDoNotMeet) {
   EXPECT_EQ(b->TakeEmbedding().values, expected_second);
 }
 
-TEST(EncoderTest, ASliceDoesAboutWhatItIsAskedForAtAnyLengthOfText) {
+TEST(EncoderTest, TheWorkOfASliceIsCloseToTheRequestAtAnyLengthOfText) {
   const auto engine = MakeBert(Pooling::kMean);
   for (const std::size_t tokens : {40u, 80u}) {
     auto work = *engine->StartEmbed(SomeTokens(tokens), std::nullopt);
@@ -292,7 +292,7 @@ TEST(EncoderTest, ASliceDoesAboutWhatItIsAskedForAtAnyLengthOfText) {
   }
 }
 
-TEST(EncoderTest, NormalizingMakesTheLengthOne) {
+TEST(EncoderTest, NormalizingGivesLengthOne) {
   std::vector<float> row = {3.0f, 4.0f};
   NormalizeRow(row);
   EXPECT_EQ(row, (std::vector<float>{0.6f, 0.8f}));

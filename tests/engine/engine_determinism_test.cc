@@ -238,7 +238,7 @@ TEST_P(SelfCheckTest, OtherSequencesOfTheStepDoNotChangeARow) {
 // Without --deterministic, the bits of logits do not depend on chunk sizes either: products with
 // quantised weights are sums of integers, except for products of many rows in the amx table, and
 // attention in bf16 adds in the same order for any number of rows (docs/decisions/0014, 0015).
-TEST_P(SelfCheckTest, WithoutTheFlagChunksOfAnySizeAgreeBitForBitToo) {
+TEST_P(SelfCheckTest, WithoutTheDeterministicFlagChunksOfAnySizeAgreeBitForBit) {
   ASSERT_TRUE(kernels::IsQuantized(GetParam().shape.type));
   const std::vector<TokenId> tokens = RandomTokens(10, TokenCount(), GetParam().shape.vocab);
   for (const std::string& table : TablesFor(GetParam())) {
@@ -284,7 +284,7 @@ INSTANTIATE_TEST_SUITE_P(EveryArchitecture, SelfCheckTest, ::testing::ValuesIn(S
 // The bf16 form of attention is used without --deterministic unless the weights or the cells are
 // f32. With f16 weights the logits differ for any cells, because products of a few rows use the
 // bf16 form only with --deterministic.
-TEST(Bf16FormTest, AttentionTakesItWithoutTheFlagUnlessWeightsOrCellsAreInF32) {
+TEST(Bf16FormTest, AttentionUsesBf16UnlessTheFlagIsSetOrWeightsOrCellsAreF32) {
   const kernels::KernelTable* table = kernels::Avx512Table();
   if (table == nullptr || table->bf16_attention == nullptr)
     GTEST_SKIP() << "the machine lacks AVX512_BF16";
@@ -346,7 +346,7 @@ TEST_F(DeterminismTest, AForkContinuesWithTheBitsOfASequenceComputedFromScratch)
   EXPECT_TRUE(SameBits(forked, Feed(*engine_, fresh, rest, 50)));
 }
 
-TEST_F(DeterminismTest, TheBatchAroundARowDoesNotChangeIt) {
+TEST_F(DeterminismTest, OtherRowsOfTheBatchDoNotChangeARow) {
   const auto prefix = RandomTokens(4, 45, 96);
   std::vector<SequenceHandle> sequences;
   for (int i = 0; i < 5; ++i) sequences.push_back(Create());
@@ -387,7 +387,7 @@ TEST_F(DeterminismTest, ThreadsDoNotChangeARow) {
                        Feed(*three, *three->memory().sequences().Create({}), tokens, 200)));
 }
 
-TEST_F(DeterminismTest, AShiftLeavesTheSiblingsBitsAndMatchesACopyOfItself) {
+TEST_F(DeterminismTest, AShiftDoesNotChangeASiblingAndMatchesAShiftedCopy) {
   const auto prefix = RandomTokens(6, 90, 96);
   const auto next = RandomTokens(7, 10, 96);
   const SequenceHandle base = Create();
@@ -409,7 +409,7 @@ TEST_F(DeterminismTest, AShiftLeavesTheSiblingsBitsAndMatchesACopyOfItself) {
   EXPECT_FALSE(SameBits(before, after_shift));
 }
 
-TEST_F(DeterminismTest, AShiftOfEverythingChangesNoLogitsBeyondRounding) {
+TEST_F(DeterminismTest, AShiftOfAllCellsChangesLogitsOnlyByRounding) {
   // Attention scores depend only on the differences of positions.
   const auto prefix = RandomTokens(8, 70, 96);
   const auto next = RandomTokens(9, 8, 96);

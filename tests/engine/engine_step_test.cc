@@ -98,7 +98,7 @@ TEST_F(EngineStepTest, ASequenceTwiceInABatchFailsOnceAndIsComputedOnce) {
   EXPECT_EQ(memory().sequences().Query(sequence)->cell_count, 1u);
 }
 
-TEST_F(EngineStepTest, AFullPoolFailsTheRequestWithItsNumbersAndTheOthersGoOn) {
+TEST_F(EngineStepTest, AFullPoolFailsOnlyItsRequestAndTheErrorHasTheNumbers) {
   const SequenceHandle big = *memory().sequences().Create({});
   Feed(*engine_, big, RandomTokens(1, 64, 96), 64);
   Feed(*engine_, big, RandomTokens(2, 31, 96),
@@ -123,7 +123,7 @@ TEST_F(EngineStepTest, AFullPoolFailsTheRequestWithItsNumbersAndTheOthersGoOn) {
   EXPECT_TRUE(StepOne(late, 0, {1}).has_value());
 }
 
-TEST_F(EngineStepTest, LogitsAreWrittenWhereTheItemSays) {
+TEST_F(EngineStepTest, LogitsAreWrittenToTheBufferOfTheItem) {
   const SequenceHandle sequence = *memory().sequences().Create({});
   const auto tokens = RandomTokens(3, 4, 96);
   std::vector<float> room(96 * 4, -7.0f);
@@ -150,7 +150,7 @@ TEST_F(EngineStepTest, CountsWhatItCommitted) {
   EXPECT_EQ(engine_->counters().steps, 1u);
 }
 
-TEST_F(EngineStepTest, TellsWhereTheTimeOfDecodeStepsAndOfPromptsWent) {
+TEST_F(EngineStepTest, ProfilesTheTimeOfDecodeStepsAndOfPrompts) {
   const SequenceHandle sequence = *memory().sequences().Create({});
   ASSERT_TRUE(StepOne(sequence, 0, {1, 2, 3, 4, 5}).has_value());
   ASSERT_TRUE(StepOne(sequence, 5, {6}).has_value());

@@ -77,7 +77,7 @@ class KeyFormTest : public ::testing::Test {
 
 // In a model with one layer a key depends only on its token and position. From position kLongFrom
 // on, the logits are therefore close to those of a model that uses the long factors from the start.
-TEST_F(KeyFormTest, BehindTheLimitAllKeysHaveTheLongRotation) {
+TEST_F(KeyFormTest, BeyondTheLimitAllKeysHaveTheLongRotation) {
   const auto crossing = MakeEngine(LongRope(kLongFrom, 1), F32Cells());
   const auto always_long = MakeEngine(LongRope(1, 1), F32Cells());
   ASSERT_TRUE(crossing != nullptr && always_long != nullptr);
@@ -92,7 +92,7 @@ TEST_F(KeyFormTest, BehindTheLimitAllKeysHaveTheLongRotation) {
             1e-6);
 }
 
-TEST_F(KeyFormTest, AStepEndsAtTheLimit) {
+TEST_F(KeyFormTest, AStepMustNotCrossTheLimit) {
   EXPECT_EQ(engine_->StepTokens(60, Pos{60}, 100), 4u);
   EXPECT_EQ(engine_->StepTokens(60, Pos{60}, 3), 3u);
   EXPECT_EQ(engine_->StepTokens(64, Pos{64}, 100), 100u);
@@ -142,7 +142,7 @@ TEST_F(KeyFormTest, ForksWithinTheLimitKeepTheirCells) {
   EXPECT_TRUE(SameBits(Feed(*engine_, base, next, 4), Feed(*engine_, fresh, next, 1)));
 }
 
-TEST_F(KeyFormTest, ALongSequenceThatIsCutGoesBack) {
+TEST_F(KeyFormTest, ALongSequenceCutBelowTheLimitReturnsToTheShortRotation) {
   const auto tokens = RandomTokens(6, 90, 96);
   const auto next = RandomTokens(7, 10, 96);
   const SequenceHandle cut = Create();
@@ -156,7 +156,7 @@ TEST_F(KeyFormTest, ALongSequenceThatIsCutGoesBack) {
   EXPECT_LT(Nmse(Feed(*engine_, cut, next, 10), Feed(*engine_, fresh, next, 10)), 1e-9);
 }
 
-TEST_F(KeyFormTest, AMixtureOfBothGetsOneForm) {
+TEST_F(KeyFormTest, ACopyOfCellsOfBothRotationsGetsOneRotation) {
   const auto tokens = RandomTokens(8, 90, 96);
   const auto next = RandomTokens(9, 5, 96);
   const SequenceHandle source = Create();
@@ -189,7 +189,7 @@ TEST_F(KeyFormTest, WithoutRoomForTheRewrittenCellsNothingChanges) {
   EXPECT_EQ(engine_->memory().sequences().Query(sequence)->cell_count, 64u);
 }
 
-TEST_F(KeyFormTest, DividingAndShiftingKeepTheForm) {
+TEST_F(KeyFormTest, DividingAndShiftingKeepTheRotation) {
   const auto tokens = RandomTokens(12, 90, 96);
   const SequenceHandle sequence = Create();
   Feed(*engine_, sequence, tokens, 90);

@@ -39,7 +39,7 @@ std::vector<float> LogitsAfterAShift(Architecture architecture, bool llama_shift
   return Feed(*engine, sequence, RandomTokens(2, 40, shape.vocab), chunk);
 }
 
-TEST(NormsAfterRotationTest, AShiftGivesTheSameWhetherKeysOrQueriesTurn) {
+TEST(NormsAfterRotationTest, AShiftGivesTheSameWhetherKeysOrQueriesRotate) {
   for (const Architecture architecture : {Architecture::kHunyuanDense, Architecture::kHunyuanMoe}) {
     const std::vector<float> rewritten = LogitsAfterAShift(architecture, true, 40);
     ASSERT_FALSE(rewritten.empty());

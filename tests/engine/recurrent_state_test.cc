@@ -56,7 +56,7 @@ class RecurrentStateTest : public ::testing::TestWithParam<Architecture> {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_P(RecurrentStateTest, OneThatIsNotFiniteFailsItsStepAndIsNotKept) {
+TEST_P(RecurrentStateTest, AStateThatIsNotFiniteFailsItsStepAndIsNotKept) {
   Memory& memory = engine_->memory();
   const SequenceHandle sequence = *memory.sequences().Create({}),
                        untouched = *memory.sequences().Create({});

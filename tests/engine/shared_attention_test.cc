@@ -147,11 +147,13 @@ void SharedAttentionTest::ExpectTheBitsOfEachAlone(bool deterministic) {
   }
 }
 
-TEST_P(SharedAttentionTest, EachRowHasTheBitsOfItsSequenceAloneOnOneThread) {
+TEST_P(SharedAttentionTest, EachRowHasTheBitsOfItsSequenceComputedAlone) {
   ExpectTheBitsOfEachAlone(true);
 }
 
-TEST_P(SharedAttentionTest, EachRowHasThemWithoutTheFlagToo) { ExpectTheBitsOfEachAlone(false); }
+TEST_P(SharedAttentionTest, EachRowHasTheSameBitsWithoutTheDeterministicFlag) {
+  ExpectTheBitsOfEachAlone(false);
+}
 
 INSTANTIATE_TEST_SUITE_P(Reaches, SharedAttentionTest, ::testing::ValuesIn(Shapes()),
                          [](const auto& tested) { return tested.param.name; });

@@ -35,7 +35,7 @@ std::unique_ptr<Engine> NewEngine(bool keeps_all = false) {
 
 SequenceHandle Create(Engine& engine) { return *engine.memory().sequences().Create({}); }
 
-TEST(SharedCellsTest, OnlyTheLayersThatOwnCellsHaveBytesInThem) {
+TEST(SharedCellsTest, OnlyLayersThatOwnCellsTakeBytes) {
   const auto engine = NewEngine();
   ASSERT_NE(engine, nullptr);
   const ModelConfig& config = engine->config();
@@ -59,7 +59,7 @@ TEST(SharedCellsTest, OnlyTheLayersThatOwnCellsHaveBytesInThem) {
   EXPECT_EQ(planes[4].dim, 2 * planes[0].dim);
 }
 
-TEST(SharedCellsTest, ChunksOfAnySizeGiveTheBitsOfThePromptAtOnce) {
+TEST(SharedCellsTest, ChunksOfAnySizeGiveTheBitsOfOneChunk) {
   for (const bool keeps_all : {false, true}) {
     const auto engine = NewEngine(keeps_all);
     ASSERT_NE(engine, nullptr);
@@ -88,7 +88,7 @@ TEST(SharedCellsTest, AForkContinuesWithTheBitsOfASequenceComputedFromScratch) {
   EXPECT_TRUE(SameBits(Feed(*engine, fork, next, 9), Feed(*engine, fresh, next, 50)));
 }
 
-TEST(SharedCellsTest, ASequenceThatWentBackContinuesWithTheBitsOfOneThatDidNot) {
+TEST(SharedCellsTest, ARewoundSequenceContinuesWithTheBitsOfANewOne) {
   const auto engine = NewEngine(true);
   ASSERT_NE(engine, nullptr);
   const std::vector<TokenId> prefix = RandomTokens(3, 150, TinyGemma4().vocab);

@@ -27,7 +27,7 @@ void ExpectSameBits(const std::vector<float>& a, const std::vector<float>& b) {
   EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0);
 }
 
-TEST(SlidingWindowTest, DroppedCellsAreMissedByNobody) {
+TEST(SlidingWindowTest, DroppedCellsChangeNoLogits) {
   const auto dropping = MakeEngine(TinyGemma(), {.cells = 1024, .deterministic = true});
   const auto keeping =
       MakeEngine(TinyGemma(), {.cells = 1024, .swa_full = true, .deterministic = true});
@@ -57,7 +57,7 @@ TEST(SlidingWindowTest, DroppedCellsAreMissedByNobody) {
   EXPECT_GE(usage.groups[0].total_blocks - usage.groups[0].free_blocks, 12u);
 }
 
-TEST(SlidingWindowTest, GoingBackBehindTheWindowIsRefusedAndLeavesTheSequence) {
+TEST(SlidingWindowTest, RewindingBeyondTheWindowIsRefusedAndChangesNothing) {
   const auto engine = MakeEngine(TinyGemma(), {.cells = 1024, .deterministic = true});
   ASSERT_NE(engine, nullptr);
   const std::vector<TokenId> tokens = RandomTokens(3, 300, TinyGemma().vocab);

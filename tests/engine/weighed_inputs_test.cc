@@ -98,7 +98,7 @@ std::vector<float> PromptLogits(const std::string& path, bool weighs_inputs) {
   return logits;
 }
 
-TEST(WeighedInputsTest, WeightsOfInputsAreThoseOfAFileThatContainsThem) {
+TEST(WeighedInputsTest, WeighingInputsEqualsAFileThatContainsTheWeights) {
   for (const DataType type : {DataType::kF32, DataType::kQ8_0}) {
     const std::string plain = WeighedModelPath(type, false), weighed = WeighedModelPath(type, true);
     const std::vector<float> expected = PromptLogits(weighed, false);

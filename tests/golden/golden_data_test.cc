@@ -113,7 +113,7 @@ TEST(GoldenDataTest, TheReferenceComputesTheStoredRowsAgain) {
   }
 }
 
-TEST(GoldenDataTest, TheStoredScriptsAreThoseThatMakeGoldenWrites) {
+TEST(GoldenDataTest, TheStoredScriptsEqualTheOutputOfMakeGolden) {
   std::set<std::string> folders;
   for (const reference::GoldenModel& model : reference::GoldenModels()) {
     folders.insert(model.folder);
@@ -135,7 +135,7 @@ TEST(GoldenDataTest, AFileThatCannotBeReadIsNamed) {
   EXPECT_EQ(golden.error().message, (copy / "script.json").string() + ": Is a directory");
 }
 
-TEST(GoldenDataTest, ARowThatIsOffByOneInAThousandIsNoticed) {
+TEST(GoldenDataTest, AnErrorOfOneInAThousandIsDetected) {
   const fs::path copy = fs::temp_directory_path() / ("kvd-golden-" + std::to_string(::getpid()));
   fs::copy(kFolder + "/attention", copy, fs::copy_options::recursive);
   auto golden = golden::ReadCase(copy);

@@ -251,7 +251,7 @@ TEST(GoldenToolTest, AFolderWithoutAnythingOrMissingFails) {
   EXPECT_EQ(RunGolden("no/such/folder").status, 1);
 }
 
-TEST(GoldenToolTest, WrongUsageIsTwo) {
+TEST(GoldenToolTest, WrongUsageExitsWithTwo) {
   EXPECT_EQ(RunGolden("").status, 2);
   EXPECT_EQ(RunGolden("--no-such-flag docs").status, 2);
 }

@@ -72,7 +72,7 @@ TEST_P(VocabularyDataTest, TheReferenceGivesTheStoredTokens) {
 
 // Unigram and WordPiece vocabularies are left out: they normalise a text, so that its tokens yield
 // another text.
-TEST_P(VocabularyDataTest, ATextComesBackFromItsTokens) {
+TEST_P(VocabularyDataTest, ATextIsRestoredFromItsTokens) {
   const auto vocabulary = Vocabulary::Create(data_);
   ASSERT_TRUE(vocabulary.has_value()) << vocabulary.error().message;
   const Vocabulary::Kind kind = (*vocabulary)->kind();

@@ -20,13 +20,13 @@ std::string BinaryFolder() {
 }
 std::string Sample(const std::string& name) { return KVD_HARDENING_SAMPLES "/sample_" + name; }
 
-TEST(HardeningTest, TheDaemonHasEveryFlag) {
+TEST(HardeningTest, TheDaemonHasEveryHardeningFlag) {
   EXPECT_THAT(MissingHardening(BinaryFolder() + "/kvd", "main"), IsEmpty());
 }
 
 // The clients have only small stack frames, which are not probed, so that "stack_clash" leaves no
 // trace.
-TEST(HardeningTest, TheClientsHaveEveryFlag) {
+TEST(HardeningTest, TheClientsHaveEveryHardeningFlag) {
   const auto but_large_frames = [](std::vector<std::string> missing) {
     std::erase(missing, "stack_clash");
     return missing;
@@ -38,7 +38,7 @@ TEST(HardeningTest, TheClientsHaveEveryFlag) {
       IsEmpty());
 }
 
-TEST(HardeningTest, AFlagThatIsTakenOutIsNoticed) {
+TEST(HardeningTest, AMissingFlagIsDetected) {
   EXPECT_THAT(MissingHardening(Sample("hardened"), "main"), IsEmpty());
   for (const char* const flag : {"pie", "relro", "bind_now", "plain_stack", "stack_protector",
                                  "fortify", "assertions", "control_flow", "stack_clash"}) {
@@ -47,7 +47,7 @@ TEST(HardeningTest, AFlagThatIsTakenOutIsNoticed) {
   }
 }
 
-TEST(HardeningTest, AFileThatIsNoProgramIsNotTakenForAHardenedOne) {
+TEST(HardeningTest, AFileThatIsNoProgramDoesNotPass) {
   EXPECT_THAT(MissingHardening("/dev/null", "main"), ElementsAre("unreadable"));
   EXPECT_THAT(MissingHardening("README.md", "main"), ElementsAre("unreadable"));
 }

@@ -66,7 +66,7 @@ class AnswerJournalTest : public ::testing::Test {
   Request request_;
 };
 
-TEST_F(AnswerJournalTest, ReadsWhatWasWrittenInItsOrder) {
+TEST_F(AnswerJournalTest, RecordsAreReadInTheOrderOfWriting) {
   Write();
   const auto journal = Open();
   ASSERT_TRUE(journal) << journal.error().message;
@@ -168,7 +168,7 @@ TEST_F(AnswerJournalTest, AnAttemptIsSettledByProgressPausesAndEnds) {
   EXPECT_EQ(calls, 4);
 }
 
-TEST_F(AnswerJournalTest, ARequestGivesItsBodyAwayOnce) {
+TEST_F(AnswerJournalTest, TheBodyOfARequestIsTakenOnce) {
   EXPECT_EQ(Write()->request().body, "") << "the writer has it elsewhere";
   const auto journal = Open();
   ASSERT_TRUE(journal) << journal.error().message;
@@ -199,7 +199,7 @@ TEST_F(AnswerJournalTest, AWriteThatFailsIsReportedWithItsOwnError) {
   EXPECT_EQ(attempt.error().message, "journal a.journal: No space left on device");
 }
 
-TEST_F(AnswerJournalTest, AnswersOfOneReplyAreLoggedByTheirNumbers) {
+TEST_F(AnswerJournalTest, AnswersOfOneReplyAreRecordedByNumber) {
   const auto written = Write();
   written->Put(LoggedStart{.sequence = 9, .is_first = true}, 1);
   written->Put(GeneratedPiece{.tokens = {9}, .text = "z", .logprobs = {}}, 1);
@@ -215,7 +215,7 @@ TEST_F(AnswerJournalTest, AnswersOfOneReplyAreLoggedByTheirNumbers) {
   EXPECT_EQ((*journal)->TakeEvents(), (std::deque<std::uint32_t>{0, 1, 0}));
 }
 
-TEST_F(AnswerJournalTest, AStartFromTheBeginningReplacesWhatWasLogged) {
+TEST_F(AnswerJournalTest, ARestartedAnswerReplacesItsRecords) {
   const auto written = Write();
   written->Put(LoggedStart{.request = 70, .is_first = true});
   const auto journal = Open();
@@ -225,7 +225,7 @@ TEST_F(AnswerJournalTest, AStartFromTheBeginningReplacesWhatWasLogged) {
   EXPECT_FALSE((*journal)->TakeResult());
 }
 
-TEST_F(AnswerJournalTest, AnAnswerWithoutAnEndHasToBeClaimed) {
+TEST_F(AnswerJournalTest, AnAnswerWithoutAnEndMustBeClaimed) {
   const auto written = Write();
   {
     const auto journal = Open();
@@ -248,7 +248,7 @@ TEST_F(AnswerJournalTest, AnAnswerWithoutAnEndHasToBeClaimed) {
   EXPECT_TRUE((*journal)->is_claimed());
 }
 
-TEST_F(AnswerJournalTest, AJournalThatWasRemovedTakesNothing) {
+TEST_F(AnswerJournalTest, ARemovedJournalAcceptsNoRecords) {
   const auto written = Write();
   written->Remove();
   SetBytes("another file of this name");
@@ -257,14 +257,14 @@ TEST_F(AnswerJournalTest, AJournalThatWasRemovedTakesNothing) {
   EXPECT_EQ(Bytes(), "another file of this name");
 }
 
-TEST_F(AnswerJournalTest, AFileOfTheOwnerAlone) {
+TEST_F(AnswerJournalTest, OnlyTheOwnerCanReadTheFile) {
   Write();
   struct stat status{};
   ASSERT_EQ(::stat((folder_ + "/a.journal").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
-TEST_F(AnswerJournalTest, AFileCutAnywhereLosesOnlyWhatIsBehind) {
+TEST_F(AnswerJournalTest, ATruncatedFileLosesOnlyLaterRecords) {
   Write();
   const std::string whole = Bytes();
   std::size_t opened = 0;
@@ -286,7 +286,7 @@ TEST_F(AnswerJournalTest, AFileCutAnywhereLosesOnlyWhatIsBehind) {
   EXPECT_GT(opened, 100u);
 }
 
-TEST_F(AnswerJournalTest, AnyChangedByteEndsTheReading) {
+TEST_F(AnswerJournalTest, AChangedByteEndsReadingAtItsRecord) {
   Write();
   const std::string whole = Bytes();
   for (std::size_t at = 0; at < whole.size(); ++at) {

@@ -14,7 +14,7 @@ constexpr const char* kFolder = "tests/http/clients";
 
 class HttpClientsTest : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(HttpClientsTest, TheClientsTestsPass) {
+TEST_P(HttpClientsTest, TestsWithPublishedClientsPass) {
   std::string missing = test::MissingProgram("node");
   if (missing.empty()) missing = test::MissingNpmPackage(kFolder);
   if (!missing.empty()) GTEST_SKIP() << missing;

@@ -20,9 +20,11 @@ void TakeAll(ReasoningBudget& budget, std::vector<TokenId> tokens, std::string_v
   budget.Take(tokens, text);
 }
 
-TEST(ReasoningBudgetTest, WithoutALimitItIsOver) { EXPECT_TRUE(ReasoningBudget().is_over()); }
+TEST(ReasoningBudgetTest, WithoutALimitThereIsNoBudget) {
+  EXPECT_TRUE(ReasoningBudget().is_over());
+}
 
-TEST(ReasoningBudgetTest, ReasoningOfThePromptIsEndedAfterTheBudget) {
+TEST(ReasoningBudgetTest, ReasoningBegunInThePromptEndsAfterTheBudget) {
   ReasoningBudget budget(LimitOf(3, true));
   EXPECT_EQ(budget.room(), 3u);
   TakeAll(budget, {4, 5});
@@ -33,7 +35,7 @@ TEST(ReasoningBudgetTest, ReasoningOfThePromptIsEndedAfterTheBudget) {
   EXPECT_EQ(budget.forced(), (std::vector<TokenId>{7, 8, 9}));
 }
 
-TEST(ReasoningBudgetTest, ReasoningThatEndsByItselfIsNotEnded) {
+TEST(ReasoningBudgetTest, ReasoningThatEndsWithinTheBudgetIsNotCut) {
   ReasoningBudget budget(LimitOf(4, true));
   TakeAll(budget, {4, 8, 8});
   EXPECT_FALSE(budget.is_over());
@@ -41,7 +43,7 @@ TEST(ReasoningBudgetTest, ReasoningThatEndsByItselfIsNotEnded) {
   EXPECT_TRUE(budget.is_over());
 }
 
-TEST(ReasoningBudgetTest, TheCountBeginsBehindTheTag) {
+TEST(ReasoningBudgetTest, TheCountBeginsAfterTheTag) {
   ReasoningBudget budget(LimitOf(3, false));
   EXPECT_EQ(budget.room(), 5u);
   TakeAll(budget, {4, 1, 2, 5}, "");
@@ -51,7 +53,7 @@ TEST(ReasoningBudgetTest, TheCountBeginsBehindTheTag) {
   EXPECT_TRUE(budget.EndPortion());
 }
 
-TEST(ReasoningBudgetTest, ATagThatAPortionCutsIsFound) {
+TEST(ReasoningBudgetTest, ATagAcrossTwoPortionsIsFound) {
   ReasoningBudget budget(LimitOf(0, false));
   TakeAll(budget, {4, 1}, "\n");
   EXPECT_FALSE(budget.EndPortion());
@@ -61,7 +63,7 @@ TEST(ReasoningBudgetTest, ATagThatAPortionCutsIsFound) {
   EXPECT_TRUE(budget.EndPortion());
 }
 
-TEST(ReasoningBudgetTest, TagsOfOtherTokensAreFoundAsText) {
+TEST(ReasoningBudgetTest, TagsThatAreNotSpecialTokensAreFoundAsText) {
   ReasoningBudget budget(LimitOf(3, false));
   TakeAll(budget, {4, 4, 4}, "\n<th");
   TakeAll(budget, {4, 4}, "in");
@@ -76,7 +78,7 @@ TEST(ReasoningBudgetTest, TagsOfOtherTokensAreFoundAsText) {
   EXPECT_TRUE(budget.is_over());
 }
 
-TEST(ReasoningBudgetTest, AnAnswerWithoutReasoningIsNotDividedFurther) {
+TEST(ReasoningBudgetTest, AnAnswerWithoutReasoningIsNotDivided) {
   ReasoningBudget budget(LimitOf(1, false));
   TakeAll(budget, {4, 5, 6}, " The drum");
   EXPECT_FALSE(budget.EndPortion());

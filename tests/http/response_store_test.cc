@@ -45,7 +45,7 @@ TEST_F(ResponseStoreTest, KeepsTheResponsesOfTenantsApart) {
   EXPECT_EQ(store_->Get("anna", IdOf(1)).error().code, Code::kNotFound);
 }
 
-TEST_F(ResponseStoreTest, OutlivesTheProcess) {
+TEST_F(ResponseStoreTest, ResponsesSurviveTheProcess) {
   ASSERT_TRUE(store_->Put("", IdOf(1), "{1}"));
   store_.reset();
   const auto again = ResponseStore::Open(folder_ + "/responses");
@@ -53,7 +53,7 @@ TEST_F(ResponseStoreTest, OutlivesTheProcess) {
   EXPECT_EQ(*(*again)->Get("", IdOf(1)), "{1}");
 }
 
-TEST_F(ResponseStoreTest, OtherIdsAreNeverFileNames) {
+TEST_F(ResponseStoreTest, OnlyValidIdsBecomeFileNames) {
   for (const std::string& id :
        {std::string(""), std::string("resp_"), std::string("../../etc/passwd"), IdOf(1) + "/",
         IdOf(1).substr(1), std::string("resp_") + std::string(32, 'G'),
@@ -64,13 +64,13 @@ TEST_F(ResponseStoreTest, OtherIdsAreNeverFileNames) {
   }
 }
 
-TEST_F(ResponseStoreTest, RefusesWhatIsTooLong) {
+TEST_F(ResponseStoreTest, RefusesResponsesThatAreTooLong) {
   const Status stored = store_->Put("", IdOf(1), std::string(ResponseStore::kBytesMax + 1, 'x'));
   EXPECT_EQ(stored.error().code, Code::kTooLarge);
   EXPECT_EQ(store_->Get("", IdOf(1)).error().code, Code::kNotFound);
 }
 
-TEST_F(ResponseStoreTest, TheOldestResponseGoesFirst) {
+TEST_F(ResponseStoreTest, TheOldestResponseIsRemovedFirst) {
   ASSERT_TRUE(store_->Put("", IdOf(0), "{}"));
   const auto folder = std::filesystem::directory_iterator(folder_ + "/responses")->path();
   std::filesystem::last_write_time(

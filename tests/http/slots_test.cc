@@ -45,7 +45,7 @@ class SlotsTest : public ::testing::Test {
   std::vector<std::uint32_t> numbers_;
 };
 
-TEST_F(SlotsTest, ChoosesTheLongestCommonPrefixThenTheSlotThatWasUsedLongestAgo) {
+TEST_F(SlotsTest, ChoosesTheLongestCommonPrefixThenTheLeastRecentlyUsedSlot) {
   leases_.reserve(8);
   slots_.at(1).tokens = {1, 2, 3};
   slots_.at(2).tokens = {1, 2, 9};
@@ -62,7 +62,7 @@ TEST_F(SlotsTest, ChoosesTheLongestCommonPrefixThenTheSlotThatWasUsedLongestAgo)
   EXPECT_EQ(numbers_.back(), 2u) << "released first";
 }
 
-TEST_F(SlotsTest, TokensBehindAShiftDoNotCount) {
+TEST_F(SlotsTest, TokensAfterAShiftDoNotCount) {
   leases_.reserve(8);
   slots_.at(1).tokens = {1, 2, 3};
   slots_.at(1).is_edited = true;
@@ -72,7 +72,7 @@ TEST_F(SlotsTest, TokensBehindAShiftDoNotCount) {
   EXPECT_EQ(numbers_.back(), 2u);
 }
 
-TEST_F(SlotsTest, RequestsWaitInOrderAndForTheirNumber) {
+TEST_F(SlotsTest, RequestsWaitInOrderForTheirNumberOfSlots) {
   leases_.reserve(8);
   for (int i = 0; i < 3; ++i) Ask(std::nullopt, {1});
   Ask(2, {1});

@@ -49,7 +49,7 @@ class StreamBufferTest : public ::testing::Test {
   StreamBuffer buffer_{loop_, nullptr};
 };
 
-TEST_F(StreamBufferTest, ReadersBeginAnywhereAndGetWhatIsWrittenLater) {
+TEST_F(StreamBufferTest, ReadersBeginAtAnyByteAndGetLaterBytes) {
   RecordingResponder early;
   Follow(0, early);
   EXPECT_EQ(early.type, "");
@@ -107,7 +107,7 @@ TEST_F(StreamBufferTest, AReaderOfAStreamThatNeverBeginsGetsAConflict) {
   EXPECT_EQ(reader.whole->status, 409);
 }
 
-TEST_F(StreamBufferTest, AWholeReplyIsPassedOn) {
+TEST_F(StreamBufferTest, ACompleteReplyIsForwarded) {
   RecordingResponder reader;
   Follow(0, reader);
   Spawn(SendIt(buffer_, Reply{.status = 400, .body = "wrong"}));
@@ -187,7 +187,7 @@ TEST_F(LoggedStreamTest, AHandlerThatFailsWhenItRunsAgainEndsTheStreamWithAnEven
   EXPECT_EQ(TextOf(*buffer), logged + "event: error\ndata: {}\n\n");
 }
 
-TEST_F(LoggedStreamTest, AStreamThatWasCompleteIsOver) {
+TEST_F(LoggedStreamTest, ACompleteStreamIsNotResumed) {
   first_->journal()->PutOver();
   const auto buffer = Restored();
   EXPECT_TRUE(buffer->is_over());

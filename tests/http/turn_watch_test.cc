@@ -38,7 +38,7 @@ class TurnWatchTest : public ::testing::Test {
   TurnWatch watch_{loop_};
 };
 
-TEST_F(TurnWatchTest, ATurnThatWorksLongIsCounted) {
+TEST_F(TurnWatchTest, ATurnWithLongWorkIsCounted) {
   for (int i = 0; i < 3; ++i) boost::asio::post(loop_, [] { Work(kLong); });
   watch_.Run();
   ASSERT_EQ(watch_.long_turns().size(), 1u);
@@ -48,7 +48,7 @@ TEST_F(TurnWatchTest, ATurnThatWorksLongIsCounted) {
   EXPECT_GE(turns.longest, TurnWatch::kLongTurn);
 }
 
-TEST_F(TurnWatchTest, ATurnThatWaitsLongIsNotCounted) {
+TEST_F(TurnWatchTest, ATurnWithALongWaitIsNotCounted) {
   boost::asio::post(loop_, [] { std::this_thread::sleep_for(2 * kLong); });
   boost::asio::steady_timer timer(loop_, 2 * kLong);
   timer.async_wait([](const auto&) {});
@@ -56,7 +56,7 @@ TEST_F(TurnWatchTest, ATurnThatWaitsLongIsNotCounted) {
   EXPECT_TRUE(watch_.long_turns().empty());
 }
 
-TEST_F(TurnWatchTest, ManyShortTurnsAreNoLongOne) {
+TEST_F(TurnWatchTest, ManyShortTurnsAreNotCountedAsLong) {
   const auto portion = TurnWatch::kLongTurn / 4;
   for (int i = 0; i < 12; ++i) boost::asio::post(loop_, [&] { Work(portion); });
   watch_.Run();
@@ -75,7 +75,7 @@ Await<void> AwaitWork(Loop& loop) {
                         boost::asio::detached);
 }
 
-TEST_F(TurnWatchTest, ALongTurnHasTheLabelOfItsCoroutineBehindEachWait) {
+TEST_F(TurnWatchTest, ALongTurnHasTheLabelOfItsCoroutineAfterEachWait) {
   const std::string label = "/some/route";
   const std::string other = "/other";
   boost::asio::co_spawn(Labelled(loop_, &label), AwaitWork(loop_), boost::asio::detached);

@@ -33,7 +33,7 @@ constexpr SoftmaxState kNothingSeen = {-std::numeric_limits<float>::infinity(), 
 // Returns whether a cell of the type can have `dim` elements.
 bool IsCellLength(DataType type, std::size_t dim) { return dim % ElementsPerBlock(type) == 0; }
 
-TEST_P(KeyPanelTest, HoldsTheDecodedCellsSideBySide) {
+TEST_P(KeyPanelTest, APanelHoldsTheDecodedCellsSideBySide) {
   Numbers numbers(20);
   for (const DataType type : kCellTypes) {
     for (const std::size_t dim : kLengths) {
@@ -135,7 +135,7 @@ TEST_P(SoftmaxTest, GivesTheScalarBits) {
   }
 }
 
-TEST_P(SoftmaxTest, RescalesByZeroAtFirstAndByOneWhileTheMaximumStays) {
+TEST_P(SoftmaxTest, TheFirstRescalingIsZeroAndOneWhileTheMaximumStays) {
   SoftmaxState state = kNothingSeen;
   float rescale = 7.0f;
   const auto run = [&](std::vector<float> scores) {
@@ -208,7 +208,7 @@ TEST_P(MergeTest, GivesTheScalarBits) {
   }
 }
 
-TEST_P(MergeTest, APartThatHasSeenNothingChangesNothing) {
+TEST_P(MergeTest, AnEmptyPartChangesNoSum) {
   const SoftmaxState seen = {2.0f, 3.0f};
   const std::vector<float> nothing(5, std::numeric_limits<float>::quiet_NaN()), something(5, 4.0f);
   SoftmaxState state = seen;
@@ -226,7 +226,7 @@ TEST_P(MergeTest, APartThatHasSeenNothingChangesNothing) {
 
 // Attention computed run by run in several parts, whose results are merged, equals the softmax over
 // all cells.
-TEST_P(AttentionTest, OverRunsAndPartsIsTheSoftmaxOverAllCells) {
+TEST_P(AttentionTest, AttentionOverPartsEqualsSoftmaxOverAllCells) {
   Numbers numbers(25);
   const std::size_t dim = 64;
   for (const DataType type : kCellTypes) {
@@ -316,7 +316,7 @@ TEST(ExpTest, IsWithinOneUlpOverAllFloats) {
   }
 }
 
-TEST(ExpTest, KeepsItsPromisesAtTheEdges) {
+TEST(ExpTest, IsExactAtTheEndsOfTheRange) {
   const float infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(BitsOf(scalar::Exp(0.0f)), BitsOf(1.0f));
   EXPECT_EQ(BitsOf(scalar::Exp(-0.0f)), BitsOf(1.0f));

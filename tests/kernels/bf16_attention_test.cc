@@ -71,7 +71,7 @@ TEST_P(Bf16AttentionTest, ScoresAreScaledProductsOfRoundedRows) {
   }
 }
 
-TEST_P(Bf16AttentionTest, SoftmaxIsThatOfTheColumnsInSight) {
+TEST_P(Bf16AttentionTest, SoftmaxCoversTheVisibleColumns) {
   Numbers numbers(32);
   for (const std::size_t rows : {1u, 3u, 4u, 15u, 16u, 17u, 40u}) {
     for (std::size_t first = 0; first < kRunCells; first += 5) {
@@ -117,7 +117,7 @@ TEST_P(Bf16AttentionTest, SoftmaxIsThatOfTheColumnsInSight) {
   }
 }
 
-TEST_P(Bf16AttentionTest, SoftmaxOfFarApartScoresHasNoNumberThatIsNotFinite) {
+TEST_P(Bf16AttentionTest, SoftmaxOfDistantScoresIsFinite) {
   std::vector<float> scores(kRunCells, -3e38f);
   scores[5] = 2e38f;
   SoftmaxState state = {-1e38f, 3.0f};
@@ -129,7 +129,7 @@ TEST_P(Bf16AttentionTest, SoftmaxOfFarApartScoresHasNoNumberThatIsNotFinite) {
   for (std::size_t c = 0; c < kRunCells; ++c) EXPECT_EQ(F32FromBF16(p[c]), c == 5 ? 1.0f : 0.0f);
 }
 
-TEST_P(Bf16AttentionTest, ScoresThatAreNoNumbersMakeSumsThatAreNone) {
+TEST_P(Bf16AttentionTest, ScoresThatAreNanGiveSumsThatAreNan) {
   std::vector<float> scores(kRunCells, 1.0f);
   scores[20] = NAN;
   SoftmaxState state = kNothingSeen;
@@ -188,7 +188,7 @@ TEST_P(Bf16AttentionTest, ValuesAreSumsOfRoundedRows) {
   }
 }
 
-TEST_P(Bf16AttentionTest, PanelsAreThoseOfTheCellsDecodedFirst) {
+TEST_P(Bf16AttentionTest, PanelsEqualThoseOfDecodedCells) {
   Numbers numbers(34);
   for (const DataType type : kCellTypes) {
     for (const std::size_t dim : {1u, 16u, 31u, 32u, 33u, 64u, 80u, 96u, 128u}) {

@@ -71,7 +71,7 @@ TEST_P(Bf16MatmulTest, ProductsAreThoseOfRoundedRows) { ExpectProductsOfBf16(*ta
 
 // Required for --deterministic with weights of f16 and bf16. Tests one row, a few rows, and enough
 // rows for panels.
-TEST_P(Bf16MatmulTest, ARowDependsNeitherOnItsCompanionsNorOnTheRange) {
+TEST_P(Bf16MatmulTest, ARowDependsNeitherOnOtherRowsNorOnTheRange) {
   Numbers numbers(26);
   for (const DataType type : {DataType::kF16, DataType::kBF16, DataType::kQ5_0}) {
     if (!Supports(*table_, type, WideForm::kBf16)) continue;

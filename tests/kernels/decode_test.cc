@@ -10,7 +10,7 @@ namespace {
 class DecodeTest : public TableTest {};
 class EncodeTest : public TableTest {};
 
-TEST_P(DecodeTest, IsTheExactValueRoundedOnce) {
+TEST_P(DecodeTest, ADecodedValueIsRoundedOnce) {
   Numbers numbers(1);
   for (const DataType type : kAllTypes) {
     for (const std::size_t n : kLengths) {
@@ -86,7 +86,7 @@ TEST_P(EncodeTest, GivesTheScalarBytesAndVerdict) {
   }
 }
 
-TEST_P(EncodeTest, KeepsWhatTheTypeCanHold) {
+TEST_P(EncodeTest, ValuesThatTheTypeCanHoldAreExact) {
   Numbers numbers(5);
   const std::size_t n = 96;
   for (const DataType type : kCellTypes) {
@@ -114,7 +114,7 @@ TEST_P(EncodeTest, KeepsWhatTheTypeCanHold) {
   }
 }
 
-TEST_P(EncodeTest, SaysWhenAValueIsNotFiniteBeforeOrAfter) {
+TEST_P(EncodeTest, ValuesNotFiniteBeforeOrAfterEncodingAreReported) {
   const float infinity = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto encodes = [&](DataType type, std::size_t n, std::size_t at, float value) {
@@ -193,7 +193,7 @@ TEST_P(EncodeTest, RefusesTypesThatCellsDoNotHave) {
 KVD_FOR_EVERY_TABLE(DecodeTest);
 KVD_FOR_EVERY_TABLE(EncodeTest);
 
-TEST(HalfTest, EveryHalfComesBack) {
+TEST(HalfTest, EveryHalfIsConvertedBackUnchanged) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const bool f16_nan = (bits & 0x7fff) > 0x7c00, bf16_nan = (bits & 0x7fff) > 0x7f80;

@@ -99,7 +99,7 @@ class LinearAttentionTest : public ::testing::TestWithParam<std::tuple<const cha
   Input y_{size_, 0, 0, 5};
 };
 
-TEST_P(LinearAttentionTest, Wkv6WeighsTheTokenItselfApart) {
+TEST_P(LinearAttentionTest, Wkv6GivesTheCurrentTokenItsOwnWeight) {
   const Input u(size_, -1, 1, 6);
   const Scan scan = [&](const KernelTable& table, const HeadRows& head_rows, std::size_t row) {
     table.scan_wkv6(head_rows, {.r = r_.pointers.data() + row,
@@ -123,7 +123,7 @@ TEST_P(LinearAttentionTest, Wkv6WeighsTheTokenItselfApart) {
   });
 }
 
-TEST_P(LinearAttentionTest, Wkv7ReplacesWhatTheStateHoldsForAKey) {
+TEST_P(LinearAttentionTest, Wkv7ReplacesTheValueThatTheStateHoldsForAKey) {
   const float length = std::sqrt(static_cast<float>(size_));
   const Input a(size_, -1 / length, 1 / length, 7), b(size_, -1 / length, 1 / length, 8);
   const Scan scan = [&](const KernelTable& table, const HeadRows& head_rows, std::size_t row) {
@@ -152,7 +152,7 @@ TEST_P(LinearAttentionTest, Wkv7ReplacesWhatTheStateHoldsForAKey) {
   });
 }
 
-TEST_P(LinearAttentionTest, TheDeltaRuleWritesWhatTheValueDiffersByFromWhatIsHeld) {
+TEST_P(LinearAttentionTest, TheDeltaRuleAddsTheDifferenceToTheHeldValue) {
   // Each row contains the query, the key and the value of a token.
   Input rows(3 * size_, -1, 1, 9), gates(2, 0.5f, 1, 10);
   const float length = std::sqrt(static_cast<float>(size_));

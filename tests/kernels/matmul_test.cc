@@ -112,7 +112,7 @@ TEST_P(MatmulTest, OuterProductsGiveTheScalarBits) {
   }
 }
 
-TEST_P(MatmulTest, ARowOfOuterProductsDoesNotDependOnItsCompanions) {
+TEST_P(MatmulTest, ARowOfOuterProductsDoesNotDependOnOtherRows) {
   Numbers numbers(31);
   for (const DataType type : kPlainTypes) {
     const std::size_t rows = 31, outs = 33;
@@ -130,7 +130,7 @@ TEST_P(MatmulTest, ARowOfOuterProductsDoesNotDependOnItsCompanions) {
   }
 }
 
-TEST_P(MatmulTest, ARowDoesNotDependOnItsCompanions) {
+TEST_P(MatmulTest, ARowDoesNotDependOnOtherRows) {
   Numbers numbers(14);
   for (const DataType type : kAllTypes) {
     const std::size_t rows = 23, outs = 9;
@@ -253,7 +253,7 @@ TEST_P(MatmulTest, QuantisesBlocksAtTheLimits) {
 // A NaN or an infinity in a row of x makes all outputs of the row not finite, so that a step with
 // activations that are not finite is detected by its logits. The outputs of other rows are not
 // affected.
-TEST_P(MatmulTest, AnInputThatIsNotFiniteSpoilsItsRowOnly) {
+TEST_P(MatmulTest, AnInputThatIsNotFiniteAffectsOnlyItsRow) {
   Numbers numbers(21);
   for (const DataType type : kAllTypes) {
     for (const float bad :

@@ -14,7 +14,7 @@ namespace kvd::kernels {
 namespace {
 
 // Computes one product directly from the definition of the numeric form in kernels/kernel_table.h.
-TEST(NumericFormTest, IsSixteenPartialSumsAndATree) {
+TEST(NumericFormTest, ASumIsSixteenPartialSumsAndATree) {
   Numbers numbers(18);
   const std::size_t n = 77;
   const RandomProduct product(&numbers, DataType::kF32, n, 1, 1);
@@ -30,7 +30,7 @@ TEST(NumericFormTest, IsSixteenPartialSumsAndATree) {
 
 // Computes one product with the order of sums of VDPBF16PS and TDPBF16PS, as defined in
 // kernels/kernel_table.h.
-TEST(NumericFormTest, IsPairsInOrderWithWeightsOfHalves) {
+TEST(NumericFormTest, ASumWithF16WeightsAddsPairsInOrder) {
   Numbers numbers(27);
   const std::size_t n = 77;
   const RandomProduct product(&numbers, DataType::kBF16, n, 1, 1);
@@ -61,7 +61,7 @@ TEST(NumericFormTest, IsPairsInOrderWithWeightsOfHalves) {
   }
 }
 
-TEST(NumericFormTest, IsFourPartialSumsOfExactIntegersWithQuantisedWeights) {
+TEST(NumericFormTest, ASumWithQuantisedWeightsIsFourPartialSumsOfExactIntegers) {
   Numbers numbers(22);
   const std::size_t n = 7 * 32;
   const RandomProduct product(&numbers, DataType::kQ4_1, n, 1, 1);

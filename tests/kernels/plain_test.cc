@@ -57,7 +57,7 @@ TEST_P(PlainTest, SoftmaxGivesTheScalarBits) {
   }
 }
 
-TEST_P(PlainTest, SoftmaxIsOneAndSeesNothingAtMinusInfinity) {
+TEST_P(PlainTest, SoftmaxSumsToOneAndIgnoresMinusInfinity) {
   Numbers numbers(54);
   std::vector<float> x = numbers.Row(40);
   const std::vector<float> before = x;
@@ -73,7 +73,7 @@ TEST_P(PlainTest, SoftmaxIsOneAndSeesNothingAtMinusInfinity) {
   for (std::size_t i = 37; i < 40; ++i) EXPECT_EQ(x[i], 0.0f);
 }
 
-TEST_P(PlainTest, WhatIsNoNumberStaysSo) {
+TEST_P(PlainTest, NanStaysNan) {
   for (const std::size_t lanes : {0u, 16u}) {
     std::vector<float> x(20, 1.0f);
     x[3] = std::numeric_limits<float>::quiet_NaN();

@@ -11,7 +11,7 @@ namespace kvd::kernels {
 namespace {
 
 // The default of a table that multiplies no bf16, but is faster with outer products.
-TEST(ProductChoicesTest, AreOuterProductsWhereTheTableIsFasterWithThem) {
+TEST(ProductChoicesTest, OuterProductsAreChosenWhereTheTableIsFasterWithThem) {
   for (const char* const name : {"scalar", "avx2", "avx512", "amx"}) {
     const KernelChoice choice = SelectOrTrap(name);
     if (choice.table == nullptr) continue;
@@ -28,7 +28,7 @@ TEST(ProductChoicesTest, AreOuterProductsWhereTheTableIsFasterWithThem) {
   }
 }
 
-TEST(ProductChoicesTest, AreBf16WhereTheTableMultipliesIt) {
+TEST(ProductChoicesTest, Bf16IsChosenWhereTheTableMultipliesIt) {
   for (const char* const name : {"scalar", "avx2", "avx512", "amx"}) {
     const KernelChoice choice = SelectOrTrap(name);
     if (choice.table == nullptr) continue;
@@ -49,7 +49,7 @@ TEST(ProductChoicesTest, AreBf16WhereTheTableMultipliesIt) {
   }
 }
 
-TEST(ProductChoicesTest, HoldOneChoiceForEachType) {
+TEST(ProductChoicesTest, ThereIsOneChoiceForEachType) {
   ProductChoices choices;
   std::uint32_t rows = 0;
   for (const DataType type : kAllTypes) choices.Set(type, {WideForm::kBf16, ++rows});

@@ -25,7 +25,7 @@ class QuantizeTest : public TableTest {
   }
 };
 
-TEST_P(QuantizeTest, RowsOfAnyNumbersAreTheScalarBytes) {
+TEST_P(QuantizeTest, RowsOfAnyNumbersGiveTheScalarBytes) {
   Numbers numbers(41);
   for (const std::size_t n : {0u, 32u, 64u, 480u, 512u, 544u, 1024u, 1536u, 2080u}) {
     for (const std::size_t rows : {1u, 2u, 3u}) {
@@ -42,7 +42,7 @@ TEST_P(QuantizeTest, RowsOfAnyNumbersAreTheScalarBytes) {
   }
 }
 
-TEST_P(QuantizeTest, ABlockThatIsNotFiniteSpoilsNoOther) {
+TEST_P(QuantizeTest, ABlockThatIsNotFiniteAffectsNoOther) {
   Numbers numbers(42);
   constexpr std::size_t kElements = 1600;
   for (const float bad : {std::numeric_limits<float>::infinity(), -INFINITY, NAN, -NAN}) {

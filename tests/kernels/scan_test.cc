@@ -222,7 +222,7 @@ TEST_P(ScanTest, SoftplusIsCloseToTheTruth) {
   }
 }
 
-TEST_P(ScanTest, WhatIsNoNumberStaysSo) {
+TEST_P(ScanTest, NanStaysNan) {
   for (const float bad : {NAN, INFINITY}) {
     Inputs inputs(5, 16);
     inputs.state[16 + 3] = bad;

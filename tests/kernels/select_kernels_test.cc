@@ -8,7 +8,7 @@
 namespace kvd::kernels {
 namespace {
 
-TEST(SelectKernelsTest, GivesATableUnderItsOwnNameOrSaysWhatIsLacking) {
+TEST(SelectKernelsTest, ReturnsANamedTableOrSaysWhatIsMissing) {
   for (const char* name : {"scalar", "avx2", "avx512", "amx"}) {
     const KernelChoice choice = SelectKernels(name);
     if (choice.table != nullptr) {
@@ -51,7 +51,7 @@ TEST(SelectKernelsTest, EveryTableIsComplete) {
   }
 }
 
-TEST(SelectKernelsTest, AssumedTilesAreForWhoNamesThem) {
+TEST(SelectKernelsTest, AssumedTilesAreUsedOnlyIfNamed) {
   const KernelTable *amx = AmxTable(), *best = SelectKernels(nullptr).table;
   AssumeTiles();
   EXPECT_EQ(AmxTable(), amx);

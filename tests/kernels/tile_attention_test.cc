@@ -52,7 +52,7 @@ class TileAttentionTest : public ::testing::Test {
 // Rounds a value to bf16 like panels and rows; subnormals become zeros.
 float Rounded(float value) { return F32FromBF16(BF16FromF32(Flushed(value))); }
 
-TEST_F(TileAttentionTest, ScoresAreSummedInTheirOrderWhateverGoesWithThem) {
+TEST_F(TileAttentionTest, ScoresAreSummedInOrderWhateverTheirNeighbours) {
   Numbers numbers(91);
   for (const std::size_t dim : kDims) {
     const std::vector<float> k = numbers.Row(kRunCells * dim), q = numbers.Row(kRowsMax * dim);
@@ -94,7 +94,7 @@ TEST_F(TileAttentionTest, ScoresAreSummedInTheirOrderWhateverGoesWithThem) {
   }
 }
 
-TEST_F(TileAttentionTest, ValuesAreAddedInTheirOrderWhateverGoesWithThem) {
+TEST_F(TileAttentionTest, ValuesAreAddedInOrderWhateverTheirNeighbours) {
   Numbers numbers(92);
   const auto windows = [] {  // each: [first, end) of the panel, then [first, end) of the product
     std::vector<std::array<std::size_t, 4>> made;
@@ -155,7 +155,7 @@ TEST_F(TileAttentionTest, ValuesAreAddedInTheirOrderWhateverGoesWithThem) {
 
 // The configuration of the tiles that an earlier call or a matrix product has left does not affect
 // a call.
-TEST_F(TileAttentionTest, CallsDoNotDependOnTheTilesOfThoseBefore) {
+TEST_F(TileAttentionTest, CallsDoNotDependOnTilesOfEarlierCalls) {
   Numbers numbers(93);
   const std::size_t dim = 64;
   const std::vector<float> k = numbers.Row(kRunCells * dim), q = numbers.Row(kRowsMax * dim);

@@ -26,7 +26,7 @@ std::optional<TileInstruction> Decode(Bytes code) {
   return DecodeTileInstruction(code.data(), general);
 }
 
-TEST(DecodeTileInstructionTest, KnowsProductsAndWhatTakesNoMemory) {
+TEST(DecodeTileInstructionTest, DecodesProductsAndInstructionsWithoutMemory) {
   auto got = Decode({0xc4, 0xe2, 0x43, 0x5e, 0xd9});  // tdpbssd tmm3, tmm1, tmm7
   ASSERT_TRUE(got);
   EXPECT_EQ(got->operation, TileOperation::kAddProducts);
@@ -46,7 +46,7 @@ TEST(DecodeTileInstructionTest, KnowsProductsAndWhatTakesNoMemory) {
   EXPECT_EQ(got->byte_count, 5u);
 }
 
-TEST(DecodeTileInstructionTest, KnowsEveryFormOfAnAddress) {
+TEST(DecodeTileInstructionTest, DecodesEveryKindOfAddress) {
   struct Case {
     Bytes code;
     TileOperation operation;
@@ -97,7 +97,7 @@ TEST(DecodeTileInstructionTest, KnowsEveryFormOfAnAddress) {
   EXPECT_EQ(got->byte_count, 9u);
 }
 
-TEST(DecodeTileInstructionTest, KnowsNothingElse) {
+TEST(DecodeTileInstructionTest, RefusesEveryOtherInstruction) {
   for (const Bytes& code : std::vector<Bytes>{
            {0x0f, 0x0b},                    // ud2
            {0xc4, 0xe2, 0x79, 0x49, 0x00},  // sttilecfg
@@ -283,7 +283,7 @@ void LoadTile(const Rows& from) {
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm0" : : "r"(&from), "r"(Rows::kStride) : "memory");
 }
 
-TEST_F(TileInstructionsTest, TilesAreZeroOnceConfiguredAndWhenAskedFor) {
+TEST_F(TileInstructionsTest, TilesAreZeroAfterConfigurationAndTilezero) {
   Rows ones, got;
   for (std::uint8_t& byte : ones.bytes) byte = 1;
   Configure(Product(3, 2, 5));
@@ -304,7 +304,7 @@ TEST_F(TileInstructionsTest, TilesAreZeroOnceConfiguredAndWhenAskedFor) {
   EXPECT_EQ(got[2][20], 1);
 }
 
-TEST_F(TileInstructionsTest, EachThreadHasItsOwn) {
+TEST_F(TileInstructionsTest, EachThreadHasItsOwnTiles) {
   Rows ones, twos, got;
   for (std::uint8_t& byte : ones.bytes) byte = 1;
   for (std::uint8_t& byte : twos.bytes) byte = 2;
@@ -332,7 +332,7 @@ class TileFaultsDeathTest : public TileInstructionsTest {
   static void Multiply() { __asm__ volatile("tdpbssd %tmm2, %tmm1, %tmm0"); }
 };
 
-TEST_F(TileFaultsDeathTest, AConfigurationThatNoProcessorTakes) {
+TEST_F(TileFaultsDeathTest, AnInvalidConfigurationFaults) {
   Configuration shapes = Product(16, 8, 16);
   const auto expect = [&](const char* why) { EXPECT_DEATH(Configure(shapes), why); };
   shapes.palette = 2;
@@ -362,7 +362,7 @@ TEST_F(TileFaultsDeathTest, AConfigurationThatNoProcessorTakes) {
   expect("rows without bytes");
 }
 
-TEST_F(TileFaultsDeathTest, TilesThatAreNotConfigured) {
+TEST_F(TileFaultsDeathTest, AnUnconfiguredTileFaults) {
   Rows rows;
   const auto fault = "no tiles are configured";
   EXPECT_DEATH(LoadTile(rows), fault);
@@ -383,7 +383,7 @@ TEST_F(TileFaultsDeathTest, TilesThatAreNotConfigured) {
   Release();
 }
 
-TEST_F(TileFaultsDeathTest, ProductsOfTilesThatDoNotFit) {
+TEST_F(TileFaultsDeathTest, AProductOfMismatchedTilesFaults) {
   const auto expect = [&](const Configuration& shapes, const char* why) {
     Configure(shapes);
     EXPECT_DEATH(Multiply(), why);
@@ -411,7 +411,7 @@ TEST_F(TileFaultsDeathTest, ProductsOfTilesThatDoNotFit) {
   Release();
 }
 
-TEST_F(TileFaultsDeathTest, AnyOtherIllegalInstruction) {
+TEST_F(TileFaultsDeathTest, AnotherIllegalInstructionEndsTheProcess) {
   EXPECT_DEATH(__asm__ volatile("ud2"), "not a tile instruction, or one that is not emulated");
 }
 

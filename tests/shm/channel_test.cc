@@ -17,7 +17,7 @@ Result<ClientChannel> AttachTo(const CreatedChannel& created, const ChannelGeome
                                created.descriptors[1].get());
 }
 
-TEST(ChannelTest, ARequestGoesThereAndItsAnswerBack) {
+TEST(ChannelTest, ARequestIsReceivedAndItsReplyReturned) {
   auto created = CreateChannel(SmallGeometry(), "kvd-test");
   ASSERT_TRUE(created) << created.error().message;
   auto client = AttachTo(*created, SmallGeometry());
@@ -57,7 +57,7 @@ TEST(ChannelTest, ARequestGoesThereAndItsAnswerBack) {
   EXPECT_EQ(completions.output_bytes_outstanding(), 0u);
 }
 
-TEST(ChannelTest, TheDaemonDoesNotSleepOverASubmission) {
+TEST(ChannelTest, TheDaemonDoesNotSleepWhileASubmissionWaits) {
   auto created = CreateChannel(SmallGeometry(), "kvd-test");
   auto client = AttachTo(*created, SmallGeometry());
   ASSERT_TRUE(client);
@@ -68,7 +68,7 @@ TEST(ChannelTest, TheDaemonDoesNotSleepOverASubmission) {
   EXPECT_FALSE(created->channel.PrepareToSleep(false).value());
 }
 
-TEST(ChannelTest, AStalledDaemonDoesNotSleepOverARelease) {
+TEST(ChannelTest, AStalledDaemonDoesNotSleepAfterARelease) {
   auto created = CreateChannel(SmallGeometry(), "kvd-test");
   auto client = AttachTo(*created, SmallGeometry());
   ASSERT_TRUE(client);
@@ -140,7 +140,7 @@ TEST(ChannelGeometryTest, EachNumberHasItsLimits) {
   EXPECT_EQ(error({8, 16, 65536, (1ull << 30) + 4096}), "result_arena_bytes");
 }
 
-TEST(ChannelGeometryTest, SegmentSizesSayTheGeometry) {
+TEST(ChannelGeometryTest, SegmentSizesFollowFromTheGeometry) {
   const ChannelGeometry geometry{64, 256, 1 << 20, 3 << 20};
   const auto computed = GeometryOfSegments(64, 256, geometry.request_segment_bytes(),
                                            geometry.result_segment_bytes());

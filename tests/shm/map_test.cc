@@ -79,7 +79,7 @@ TEST(MapTest, AReaderSeesWhatWasWritten) {
   EXPECT_EQ(reader.daemon_pid(), static_cast<std::uint32_t>(::getpid()));
 }
 
-TEST(MapTest, WhatIsTheSameIsNotWritten) {
+TEST(MapTest, UnchangedBlocksAreNotWritten) {
   MapWriter writer = MakeWriter();
   const std::array<std::uint64_t, 2> zeros = {};
   const std::array<std::uint64_t, 2> words = {1, 2};
@@ -89,7 +89,7 @@ TEST(MapTest, WhatIsTheSameIsNotWritten) {
   EXPECT_TRUE(writer.Write(MapSection::kSessions, 0, zeros));
 }
 
-TEST(MapTest, TheReceiverCanNeitherWriteNorResizeIt) {
+TEST(MapTest, TheReceiverCanNeitherWriteNorResizeTheMap) {
   const MapWriter writer = MakeWriter();
   const auto bytes = static_cast<std::size_t>(kGeometry.total_bytes());
   EXPECT_EQ(::fcntl(writer.descriptor(), F_GETFL) & O_ACCMODE, O_RDONLY);
@@ -101,7 +101,7 @@ TEST(MapTest, TheReceiverCanNeitherWriteNorResizeIt) {
   EXPECT_EQ(::ftruncate(reopened.get(), 0), -1);
 }
 
-TEST(MapTest, AWriterThatEndsIsSaidToHaveStopped) {
+TEST(MapTest, AWriterThatEndsIsReportedAsStopped) {
   auto writer = std::make_unique<MapWriter>(MakeWriter());
   WriteTotals(*writer, 3);
   MapReader reader = MakeReader(*writer);
@@ -110,7 +110,7 @@ TEST(MapTest, AWriterThatEndsIsSaidToHaveStopped) {
   EXPECT_EQ(reader.totals().pass, 3u);
 }
 
-TEST(MapTest, AWriterKilledInTheMiddleLeavesTheLastWholeShardAndIsKilled) {
+TEST(MapTest, AKilledWriterLeavesTheLastCompleteShardAndIsReported) {
   int sockets[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
   const pid_t child = ::fork();
@@ -143,7 +143,7 @@ TEST(MapTest, AWriterKilledInTheMiddleLeavesTheLastWholeShardAndIsKilled) {
   ::close(sockets[1]);
 }
 
-TEST(MapTest, NoShardIsSeenHalfWritten) {
+TEST(MapTest, NoReaderSeesAPartlyWrittenShard) {
   MapWriter writer = MakeWriter();
   MapReader reader = MakeReader(writer);
   std::thread writing([&writer] {
@@ -197,7 +197,7 @@ std::string OpenError(const std::function<void(layout::MapHeader&)>& change,
   return reader ? "" : reader.error().message;
 }
 
-TEST(MapTest, AHeaderThatCannotBeIsRefusedByItsField) {
+TEST(MapTest, AnImpossibleHeaderIsRefusedByTheNameOfTheField) {
   EXPECT_EQ(OpenError([](auto&) {}), "");
   EXPECT_THAT(OpenError([](auto& h) { h.magic = 1; }), StartsWith("map.magic"));
   EXPECT_THAT(OpenError([](auto& h) { h.version = 2; }), StartsWith("map.version"));
@@ -220,7 +220,7 @@ TEST(MapTest, AnUnsealedSegmentIsNotMapped) {
   EXPECT_EQ(reader.error().code, Code::kCorrupt);
 }
 
-TEST(MapTest, EntriesThatCannotBeAreRefusedByTheirField) {
+TEST(MapTest, ImpossibleEntriesAreRefusedByTheNameOfTheField) {
   const auto error_of = [](MapSection part, std::span<const std::uint64_t> words) {
     MapWriter writer = MakeWriter();
     MapReader reader = MakeReader(writer);
@@ -247,7 +247,7 @@ TEST(MapTest, EntriesThatCannotBeAreRefusedByTheirField) {
               StartsWith("map.sequences[0].shared_cells: 1"));
 }
 
-TEST(MapTest, ALockThatStaysOddWithoutAWriterIsKilledNotAnEndlessLoop) {
+TEST(MapTest, ALockLeftOddByADeadWriterIsReportedAndNotWaitedFor) {
   Forged forged = Forge([](auto&) {});
   auto reader = MapReader::Open(std::move(forged.descriptor));
   ASSERT_TRUE(reader);

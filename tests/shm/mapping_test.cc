@@ -39,7 +39,7 @@ TEST(MappingTest, AMovedFromMappingHoldsNothing) {
   EXPECT_EQ(second.data(), nullptr);
 }
 
-TEST(MappingTest, RefusesWhatTheDescriptorDoesNotHold) {
+TEST(MappingTest, RefusesRangesBeyondTheFile) {
   const UniqueFd file = MakeFile(8192);
   EXPECT_EQ(Mapping<kReadOnly>::MapRange(file.get(), 4096, 4097).error().code,
             Code::kInvalidArgument);

@@ -54,7 +54,7 @@ std::string SpoiledField(std::vector<std::byte> bytes,
   return FieldOf(ParseGenerate(bytes, kVocab));
 }
 
-TEST(GenerateCodecTest, WhatIsEncodedIsParsed) {
+TEST(GenerateCodecTest, EncodedPayloadsAreParsedBack) {
   const TokenId tokens[] = {1, 2, 99};
   const LogitBias biases[] = {{3, 1.5f}, {4, -std::numeric_limits<float>::infinity()}};
   const std::string_view stops[] = {"\n\n", "\xe2\x82\xac"};
@@ -244,7 +244,7 @@ TEST(GenerateCodecTest, TheGrammarAndItsTriggersFollowTheBreakers) {
             "generate.trigger");
 }
 
-TEST(GenerateCodecTest, TheGrammarsHashCoversTextAndTriggers) {
+TEST(GenerateCodecTest, TheHashOfAGrammarCoversTextAndTriggers) {
   const TokenId tokens[] = {1};
   const TriggerView one[] = {{.text = "ab"}};
   const TriggerView other[] = {{.text = "ac"}};
@@ -261,7 +261,7 @@ TEST(GenerateCodecTest, TheGrammarsHashCoversTextAndTriggers) {
   EXPECT_NE(hash(one, "a"), hash({}, "a"));
 }
 
-TEST(TokensTest, OddLengthsAndNoneAreNamed) {
+TEST(TokensTest, OddAndEmptyLengthsAreNamed) {
   const TokenId token = 4;
   EXPECT_TRUE(ParseTokens(std::as_bytes(std::span(&token, 1)), kVocab));
   EXPECT_EQ(FieldOf(ParseTokens({}, kVocab)), "tokens");
@@ -275,7 +275,7 @@ std::vector<std::byte> Lists(const std::vector<std::vector<TokenId>>& lists) {
   return bytes;
 }
 
-TEST(TokenListsCodecTest, WhatIsEncodedIsParsed) {
+TEST(TokenListsCodecTest, EncodedPayloadsAreParsedBack) {
   const TokenLists lists = {{1, 2, 3}, {0}, {9, 9}};
   const auto parsed = ParseTokenLists(Lists(lists), 10);
   ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
@@ -307,7 +307,7 @@ std::vector<std::byte> EncodedTexts(const std::vector<std::string_view>& texts) 
   return bytes;
 }
 
-TEST(TextsCodecTest, WhatIsEncodedIsParsed) {
+TEST(TextsCodecTest, EncodedPayloadsAreParsedBack) {
   const std::vector<std::string_view> texts = {"query", "", "a document"};
   const std::vector<std::byte> bytes = EncodedTexts(texts);
   const auto parsed = ParseTexts(bytes);
@@ -338,7 +338,7 @@ std::vector<std::byte> EncodedChatTexts(const std::vector<ChatTextView>& texts) 
   return bytes;
 }
 
-TEST(ChatTextsCodecTest, WhatIsEncodedIsParsed) {
+TEST(ChatTextsCodecTest, EncodedPayloadsAreParsedBack) {
   const auto bytes = EncodedChatTexts({{ChatTextKind::kTemplate, "", "{{ messages }}"},
                                        {ChatTextKind::kTemplate, "tool_use", ""},
                                        {ChatTextKind::kToken, "bos", "\xff"}});

@@ -12,7 +12,7 @@ struct alignas(64) Buffer {
   std::byte bytes[512];
 };
 
-TEST(PieceCodecTest, WhatIsEncodedIsParsedInPlace) {
+TEST(PieceCodecTest, EncodedPiecesAreParsedInPlace) {
   const TokenId tokens[] = {5, 6};
   const TokenLogprob logprobs[] = {{5, -0.5f}, {7, -1.5f}};
   for (const std::string text : {"", "a", "abcd", "hello"}) {
@@ -33,7 +33,7 @@ TEST(PieceCodecTest, WhatIsEncodedIsParsedInPlace) {
   }
 }
 
-TEST(PieceCodecTest, ProgressIsAHeaderAlone) {
+TEST(PieceCodecTest, ProgressIsOnlyAHeader) {
   const PieceView piece{kPieceProgress, 30, 100, {}, {}, {}};
   Buffer buffer;
   EncodePiece(piece, std::span(buffer.bytes, PieceBytes(piece)));

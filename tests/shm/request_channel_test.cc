@@ -53,7 +53,7 @@ TEST_F(RequestChannelTest, SubmissionsArriveInOrderWithTheirPayloads) {
   }
 }
 
-TEST_F(RequestChannelTest, AfterARequestWithoutPayloadTheWholeArenaIsThereAgain) {
+TEST_F(RequestChannelTest, ARequestWithoutPayloadFreesTheWholeArena) {
   ASSERT_TRUE(Send(1, 8, std::byte{1}));
   ASSERT_TRUE(Send(2, 0, std::byte{}));
   ASSERT_TRUE(consumer_.Take(received_).value());
@@ -63,7 +63,7 @@ TEST_F(RequestChannelTest, AfterARequestWithoutPayloadTheWholeArenaIsThereAgain)
   EXPECT_TRUE(Send(3, segments_.geometry().request_arena_bytes, std::byte{3}));
 }
 
-TEST_F(RequestChannelTest, ThoseThatWaitCanBeLookedAtAndAreStillTakenInTheirOrder) {
+TEST_F(RequestChannelTest, WaitingRequestsCanBeInspectedAndAreTakenInOrder) {
   EXPECT_FALSE(consumer_.Peek(0).value());
   for (std::uint64_t i = 1; i <= 3; ++i) ASSERT_TRUE(Send(i, 8, static_cast<std::byte>(i)));
   for (std::uint32_t ahead = 0; ahead < 3; ++ahead) {
@@ -107,7 +107,7 @@ TEST_F(RequestChannelTest, MoreTokensThanTheDaemonTakesAreRefusedWithoutACopy) {
   EXPECT_TRUE(received_.payload.empty());
 }
 
-TEST_F(RequestChannelTest, AFullRingHasNoRoomUntilOneIsTaken) {
+TEST_F(RequestChannelTest, AFullRingHasNoRoomUntilARequestIsTaken) {
   for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(Send(i, 0, {}));
   EXPECT_FALSE(Send(8, 0, {}));
   EXPECT_EQ(producer_.unread_count(), 8u);
@@ -124,7 +124,7 @@ TEST_F(RequestChannelTest, AFullArenaHasNoRoomUntilPayloadsAreCopied) {
   EXPECT_EQ(received_.payload, std::vector<std::byte>(40000, std::byte{2}));
 }
 
-TEST_F(RequestChannelTest, ThePayloadOfAWholeArenaFitsAtAnyTime) {
+TEST_F(RequestChannelTest, APayloadOfTheSizeOfTheArenaFitsAtAnyOffset) {
   ASSERT_TRUE(Send(1, 100, std::byte{1}));
   ASSERT_TRUE(consumer_.Take(received_).value());
   ASSERT_TRUE(Send(2, 65536, std::byte{2}));
@@ -194,7 +194,7 @@ TEST_F(RequestChannelTest, ADaemonCursorOutOfRangeIsNamed) {
   EXPECT_NE(room.error().message.find("submission_head"), std::string::npos);
 }
 
-TEST_F(RequestChannelTest, ASubmissionChangedAfterTheCopyChangesNothing) {
+TEST_F(RequestChannelTest, ASubmissionChangedAfterTheCopyHasNoEffect) {
   Send(5, 8, std::byte{5});
   ASSERT_TRUE(consumer_.Take(received_).value());
   std::memset(segments_.requests().data() + sizeof(layout::RequestsHeader), 0xff, 4096);
@@ -202,7 +202,7 @@ TEST_F(RequestChannelTest, ASubmissionChangedAfterTheCopyChangesNothing) {
   EXPECT_EQ(received_.payload, std::vector<std::byte>(8, std::byte{5}));
 }
 
-TEST_F(RequestChannelTest, TwoThreadsPassAMillionBytesUnharmed) {
+TEST_F(RequestChannelTest, TwoThreadsPassAMillionBytesUnchanged) {
   constexpr std::uint64_t kCount = 5000;
   std::thread daemon([&] {
     ReceivedSubmission received;

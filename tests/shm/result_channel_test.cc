@@ -53,7 +53,7 @@ class ResultChannelTest : public testing::Test {
   CompletionConsumer consumer_{segments_.results(), segments_.requests(), segments_.geometry()};
 };
 
-TEST_F(ResultChannelTest, AnOutputIsReadWhereItWasWritten) {
+TEST_F(ResultChannelTest, AnOutputIsReadInPlace) {
   OutputPiece piece = Allocate(100);
   std::ranges::fill(piece.bytes, std::byte{7});
   Finish(3, piece);
@@ -119,7 +119,7 @@ TEST_F(ResultChannelTest, APieceNeverCrossesTheEndOfTheArena) {
   EXPECT_EQ(consumer_.output(third).data(), piece.bytes.data());
 }
 
-TEST_F(ResultChannelTest, OutputSpaceIsWhatCanBeAllocatedAndNoMore) {
+TEST_F(ResultChannelTest, TheReportedOutputSpaceCanBeAllocated) {
   std::mt19937 random(3);
   std::deque<wire::Completion> held;
   for (int round = 0; round < 20000; ++round) {
@@ -147,7 +147,7 @@ TEST_F(ResultChannelTest, OutputSpaceIsWhatCanBeAllocatedAndNoMore) {
   }
 }
 
-TEST_F(ResultChannelTest, AShorterOutputGivesItsTailBack) {
+TEST_F(ResultChannelTest, AShorterOutputReturnsItsTail) {
   const OutputPiece piece = Allocate(10000);
   ASSERT_TRUE(producer_.Reserve());
   producer_.WriteFinal(Answer(1), piece, 10);
@@ -155,7 +155,7 @@ TEST_F(ResultChannelTest, AShorterOutputGivesItsTailBack) {
   EXPECT_EQ(Allocate(64).cursor, 64u);
 }
 
-TEST_F(ResultChannelTest, AnAbandonedPieceHoldsUpNothing) {
+TEST_F(ResultChannelTest, AnAbandonedPieceDelaysNoOther) {
   const OutputPiece first = Allocate(30000);
   const OutputPiece second = Allocate(30000);
   producer_.AbandonOutput(second);
@@ -165,7 +165,7 @@ TEST_F(ResultChannelTest, AnAbandonedPieceHoldsUpNothing) {
   EXPECT_EQ(producer_.output_bytes_outstanding(), 0u);
 }
 
-TEST_F(ResultChannelTest, AnAbandonedPieceAtTheEndGivesItsRoomBackAtOnce) {
+TEST_F(ResultChannelTest, AnAbandonedLastPieceFreesItsRoomAtOnce) {
   const OutputPiece kept = Allocate(30000);
   for (int i = 0; i < 10; ++i) {
     const OutputPiece middle = Allocate(10000);
@@ -185,7 +185,7 @@ TEST_F(ResultChannelTest, APieceBeingWrittenIsNotFree) {
   Finish(1, writing);
 }
 
-TEST_F(ResultChannelTest, AReleaseInsideAPieceFreesOnlyThoseBeforeIt) {
+TEST_F(ResultChannelTest, AReleaseInsideAPieceFreesOnlyEarlierPieces) {
   Finish(1, Allocate(128));
   Finish(2, Allocate(128));
   segments_.requests_header().output_released = 130;
@@ -193,7 +193,7 @@ TEST_F(ResultChannelTest, AReleaseInsideAPieceFreesOnlyThoseBeforeIt) {
   EXPECT_EQ(producer_.output_bytes_outstanding(), 128u);
 }
 
-TEST_F(ResultChannelTest, AReleaseBeyondWhatWasHandedOutIsNamed) {
+TEST_F(ResultChannelTest, AReleaseBeyondTheGrantedRangeIsNamed) {
   Finish(1, Allocate(128));
   Allocate(128);  // this output is not handed to the client
   segments_.requests_header().output_released = 129;
@@ -262,7 +262,7 @@ TEST_F(ResultChannelTest, AReleaseRingsOnlyAStalledDaemon) {
   EXPECT_TRUE(consumer_.daemon_stalled());
 }
 
-TEST_F(ResultChannelTest, TwoThreadsPassOutputsUnharmed) {
+TEST_F(ResultChannelTest, TwoThreadsPassOutputsUnchanged) {
   constexpr std::uint64_t kCount = 5000;
   std::thread client([&] {
     for (std::uint64_t i = 0; i < kCount;) {

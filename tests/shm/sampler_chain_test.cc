@@ -11,7 +11,7 @@ std::string NamesOf(const Result<SamplerChain>& chain) {
   return chain ? SamplerNames(*chain) : chain.error().message;
 }
 
-TEST(SamplerChainTest, TheDefaultOrderIsLlamas) {
+TEST(SamplerChainTest, TheDefaultOrderIsThatOfLlamaCpp) {
   EXPECT_EQ(SamplerNames(kDefaultChain),
             "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature");
   EXPECT_EQ(*ParseSamplerNames(SamplerNames(kDefaultChain)), kDefaultChain);
@@ -35,7 +35,7 @@ TEST(SamplerChainTest, WrongNamesAndLettersAreNamed) {
   EXPECT_LT(NamesOf(ParseSamplerNames(std::string(1000, 'x'))).size(), 100u);
 }
 
-TEST(SamplerChainTest, BytesThatAreNoChainAreNamed) {
+TEST(SamplerChainTest, BytesThatAreNotAChainAreNamed) {
   const auto refusal = [](std::initializer_list<unsigned> numbers) {
     SamplerChain chain{};
     std::size_t count = 0;

@@ -98,7 +98,7 @@ TEST(SamplingParamsTest, EachFieldOfTheLaterSamplersIsRefusedByName) {
   EXPECT_EQ(Refusal(&P::chain, chain), "x.samplers: number 0 is 11, must be at most 10");
 }
 
-TEST(SamplingParamsTest, AdaptationsThatNoDrawsLeadToAreRefused) {
+TEST(SamplingParamsTest, ImpossibleAdaptationStatesAreRefused) {
   const SamplerAdaptation good = InitialAdaptation(kDefaultSampling);
   EXPECT_TRUE(ValidateAdaptation(good));
   EXPECT_EQ(good.mirostat_mu, 10.0f);
@@ -135,7 +135,7 @@ TEST(SamplingParamsTest, TheHistoryIsAsLongAsTheLongestWindowInTheChain) {
   EXPECT_EQ(HistoryWanted(params), 0) << "mirostat replaces the chain";
 }
 
-TEST(SamplingParamsTest, GreedyNeedsATemperatureThatIsApplied) {
+TEST(SamplingParamsTest, GreedyNeedsATemperatureInTheChain) {
   SamplingParams params = DefaultSamplingAt(0);
   EXPECT_TRUE(IsGreedy(params));
   params.dynatemp_range = 0.5f;
@@ -165,7 +165,7 @@ TEST(SamplingParamsTest, LimitsThemselvesAreAllowed) {
   EXPECT_TRUE(ValidateSampling(params));
 }
 
-TEST(SamplingParamsTest, PenaltiesAreOnWhereOneOfThemLooksBack) {
+TEST(SamplingParamsTest, PenaltiesAreOnIfOneOfThemHasAWindow) {
   EXPECT_FALSE(Penalises(kPlainSampling));
   EXPECT_FALSE(Penalises(kDefaultSampling));
   for (float SamplingParams::* const penalty :

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kBytes = 8192;
 
-TEST(SealedMemoryTest, NobodyResizesIt) {
+TEST(SealedMemoryTest, TheMemoryCannotBeResized) {
   const auto memory = CreateSealedMemory("kvd-test", kBytes, Sealing::kSize);
   ASSERT_TRUE(memory) << memory.error().message;
   EXPECT_EQ(::ftruncate(memory->descriptor.get(), 0), -1);
@@ -23,7 +23,7 @@ TEST(SealedMemoryTest, NobodyResizesIt) {
   EXPECT_EQ(::fcntl(memory->descriptor.get(), F_ADD_SEALS, F_SEAL_WRITE), -1);
 }
 
-TEST(SealedMemoryTest, LaterWritableMappingsAreRefusedEarlierOnesWork) {
+TEST(SealedMemoryTest, LaterWritableMappingsAreRefusedAndEarlierOnesWork) {
   const auto memory = CreateSealedMemory("kvd-test", kBytes, Sealing::kSizeAndLaterWrites);
   ASSERT_TRUE(memory) << memory.error().message;
   EXPECT_FALSE(Mapping<kReadWrite>::MapAll(memory->descriptor.get()));
@@ -39,7 +39,7 @@ TEST(SealedMemoryTest, LaterWritableMappingsAreRefusedEarlierOnesWork) {
   EXPECT_EQ(reader->data()[5], std::byte{9});
 }
 
-TEST(SealedMemoryTest, ItIsPrivateToTheUserAndClosedOnExec) {
+TEST(SealedMemoryTest, TheMemoryIsPrivateToTheUserAndClosedOnExec) {
   const auto memory = CreateSealedMemory("kvd-test", kBytes, Sealing::kSize);
   ASSERT_TRUE(memory);
   struct stat status;
@@ -54,7 +54,7 @@ TEST(SealedMemoryTest, ASizeThatIsNoMultipleOfThePageIsRefused) {
             Code::kInvalidArgument);
 }
 
-TEST(SealedMemoryTest, CheckAcceptsWhatWasCreated) {
+TEST(SealedMemoryTest, CheckAcceptsCreatedMemory) {
   const auto memory = CreateSealedMemory("kvd-test", kBytes, Sealing::kSizeAndLaterWrites);
   ASSERT_TRUE(memory);
   EXPECT_TRUE(CheckSealedMemory(memory->descriptor.get(), Sealing::kSizeAndLaterWrites, kBytes));
@@ -77,7 +77,7 @@ TEST(SealedMemoryTest, CheckNamesAWrongSize) {
   EXPECT_NE(check.error().message.find("8192 bytes, 16384 wanted"), std::string::npos);
 }
 
-TEST(SealedMemoryTest, CheckRefusesWhatIsNoMemfd) {
+TEST(SealedMemoryTest, CheckRefusesDescriptorsThatAreNoMemfd) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const UniqueFd read_end(ends[0]);

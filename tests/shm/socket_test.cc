@@ -85,7 +85,7 @@ TEST(SocketAddressTest, TheDefaultPathFollowsTheRules) {
   EXPECT_FALSE(DefaultSocketPath("../x"));
 }
 
-TEST(SocketAddressTest, TheClientsPathIsTheExplicitOneThenTheVariableThenTheDefault) {
+TEST(SocketAddressTest, TheClientUsesTheExplicitPathThenTheVariableThenTheDefault) {
   const TemporaryDirectory directory;
   const ScopedVariable runtime("XDG_RUNTIME_DIR", directory.path().c_str());
   const ScopedVariable variable("KVD_SOCKET", "/from/variable");
@@ -210,7 +210,7 @@ TEST(FdPassingTest, TooManyDescriptorsAreRefusedAndClosed) {
   EXPECT_EQ(still_free, next_free);
 }
 
-TEST(FdPassingTest, SilenceTimesOutAndAHangUpIsOne) {
+TEST(FdPassingTest, SilenceTimesOutAndAHangUpIsReported) {
   SocketPair sockets;
   std::array<std::byte, 2> received{};
   EXPECT_EQ(
@@ -228,7 +228,7 @@ TEST(FdPassingTest, APeerThatReadsNothingIsBusy) {
   EXPECT_EQ(SendWithDescriptors(sockets.a.get(), much, {}).error().code, Code::kBusy);
 }
 
-TEST(DoorbellTest, ABellWakesTheSleeper) {
+TEST(DoorbellTest, ABellWakesTheSleepingSide) {
   const SocketPair sockets;
   EXPECT_FALSE(WaitDoorbell(sockets.b.get(), std::chrono::milliseconds(5)).value());
   std::thread ringer([&] {

@@ -49,7 +49,7 @@ TEST(VerbTableTest, NamesAreUniqueAndFoundByNumber) {
   EXPECT_EQ(FindVerb(kVerbLast + 1), nullptr);
 }
 
-TEST(VerbTableTest, EveryVerbHasAGoodForm) {
+TEST(VerbTableTest, EveryRowOfTheVerbTableIsConsistent) {
   ForEachRow([](const VerbRow& row, Submission good) {
     const Status check = ValidateSubmission(good, kLimits);
     EXPECT_TRUE(check) << (check ? "" : check.error().message);
@@ -58,7 +58,7 @@ TEST(VerbTableTest, EveryVerbHasAGoodForm) {
   });
 }
 
-TEST(VerbTableTest, FlagsThatMeanNothingToTheVerbAreNamed) {
+TEST(VerbTableTest, FlagsThatTheVerbDoesNotHaveAreNamed) {
   ForEachRow([](const VerbRow& row, Submission good) {
     for (unsigned bit = 0; bit < 15; ++bit) {
       good.flags = static_cast<std::uint16_t>(1u << bit);
@@ -155,7 +155,7 @@ TEST(VerbTableTest, EveryPayloadHasALimitThatIsNamed) {
   });
 }
 
-TEST(VerbTableTest, OnlyRequestsThatAreSentAgainSayWhatTheyHave) {
+TEST(VerbTableTest, OnlyRetriedRequestsSayWhatTheyHaveReceived) {
   ForEachRow([](const VerbRow& row, Submission good) {
     good.received = 3;
     EXPECT_EQ(FieldOf(ValidateSubmission(good, kLimits)), Field(row, "received"));
@@ -175,7 +175,7 @@ TEST(VerbTableTest, OnlyRequestsThatAreSentAgainSayWhatTheyHave) {
 }
 
 // Reading the arguments of a submission and writing them again yields the same slots.
-TEST(VerbTableTest, ArgumentsComeBackAsTheyWereSent) {
+TEST(VerbTableTest, ArgumentsAreDecodedAsTheyWereEncoded) {
   const auto check = []<std::size_t kIndex>(std::integral_constant<std::size_t, kIndex>) {
     const VerbRow& row = kVerbRows[kIndex];
     SCOPED_TRACE(std::string(row.name));
@@ -241,7 +241,7 @@ std::string PageRow(const VerbRow& row) {
   return page.str();
 }
 
-TEST(VerbTableTest, ThePageOfVerbsSaysTheSame) {
+TEST(VerbTableTest, ThePageOfVerbsEqualsTheTable) {
   std::ifstream file("docs/verbs.md");
   ASSERT_TRUE(file) << "docs/verbs.md";
   std::set<std::string> lines;

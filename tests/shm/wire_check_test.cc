@@ -40,7 +40,7 @@ Hello GoodHello() {
   return hello;
 }
 
-TEST(HelloTest, ZerosAreDefaults) {
+TEST(HelloTest, ZerosMeanDefaults) {
   const auto checked = ValidateHello(GoodHello());
   ASSERT_TRUE(checked) << checked.error().message;
   EXPECT_EQ(checked->geometry, ChannelGeometry{});
@@ -48,7 +48,7 @@ TEST(HelloTest, ZerosAreDefaults) {
   EXPECT_FALSE(checked->has_session_token);
 }
 
-TEST(HelloTest, NumbersAreTaken) {
+TEST(HelloTest, ValidNumbersAreAccepted) {
   Hello hello = GoodHello();
   hello.submission_entries = 1024;
   hello.result_arena_bytes = 1 << 20;
@@ -109,11 +109,11 @@ Welcome GoodWelcome() {
   return welcome;
 }
 
-TEST(WelcomeTest, AGoodOneGivesTheGeometry) {
+TEST(WelcomeTest, AValidWelcomeGivesTheGeometry) {
   EXPECT_EQ(ValidateWelcome(GoodWelcome()).value(), ChannelGeometry{});
 }
 
-TEST(WelcomeTest, ARefusalIsItsError) {
+TEST(WelcomeTest, ARefusalIsReturnedAsItsError) {
   Welcome welcome = GoodWelcome();
   welcome.code = static_cast<std::uint8_t>(Code::kNoSpace);
   std::strcpy(welcome.message, "8 connections, at most 8");
@@ -156,7 +156,7 @@ Submission GoodOn(Verb verb) {
   return submission;
 }
 
-TEST(SubmissionTest, WhatIsSentAgainSaysWhatItHas) {
+TEST(SubmissionTest, ARetriedRequestSaysWhatItHasReceived) {
   Submission generate = GoodOn(Verb::kGenerate);
   generate.payload_bytes = sizeof(GenerateParams);
   generate.received = 3;
@@ -217,7 +217,7 @@ TEST(SubmissionTest, EachBadFieldIsNamed) {
       "tokenize.payload_offset");
 }
 
-TEST(PrefixReuseTest, OneNumberHoldsIt) {
+TEST(PrefixReuseTest, APrefixReuseIsPackedIntoOneNumber) {
   for (const PrefixReuse reuse :
        {PrefixReuse{}, PrefixReuse{0xffffffffu, PrefixOrigin::kDisk, PrefixLimit::kUnsupported},
         PrefixReuse{7, PrefixOrigin::kRetained, PrefixLimit::kComplete}}) {
@@ -229,7 +229,7 @@ TEST(PrefixReuseTest, OneNumberHoldsIt) {
   EXPECT_EQ(PrefixOriginName(static_cast<PrefixOrigin>(200)), "unknown");
 }
 
-TEST(SubmissionTest, OpenRangesPass) {
+TEST(SubmissionTest, OpenRangesAreValid) {
   Submission submission = GoodOn(Verb::kRemoveRange);
   submission.p0 = -1;
   submission.p1 = -1;
@@ -259,13 +259,13 @@ TEST(CompletionTest, EachBadFieldIsNamed) {
   EXPECT_TRUE(ValidateCompletion(empty, kArena));
 }
 
-TEST(SubmissionTest, WithoutALimitOfTokensTheArenaDecides) {
+TEST(SubmissionTest, WithoutATokenLimitTheSizeOfTheArenaApplies) {
   Submission submission = GoodOn(Verb::kDecode);
   submission.payload_bytes = 0xfffffffc;
   EXPECT_EQ(FieldOf(ValidateSubmission(submission, kLimits)), "decode.payload_offset");
 }
 
-TEST(VerbNameTest, UnknownNumbersHaveAName) {
+TEST(VerbNameTest, UnknownVerbNumbersHaveAName) {
   EXPECT_EQ(VerbName(1), "ping");
   EXPECT_EQ(VerbName(static_cast<std::uint16_t>(Verb::kChatTemplates)), "chat_templates");
   EXPECT_EQ(VerbName(0), "unknown");

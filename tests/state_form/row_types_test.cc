@@ -13,7 +13,7 @@ namespace {
 
 using kernels::DataType;
 
-TEST(RowTypesTest, RowsOfEveryTypeComeBackAsCloseAsTheTypeAllows) {
+TEST(RowTypesTest, RowsOfEveryTypeAreRestoredAsCloselyAsTheTypeAllows) {
   std::vector<float> floats(64);
   for (std::size_t i = 0; i < floats.size(); ++i) {
     floats[i] = std::sin(static_cast<float>(i)) * 3.0f;
@@ -39,7 +39,7 @@ TEST(RowTypesTest, RowsOfEveryTypeComeBackAsCloseAsTheTypeAllows) {
   EXPECT_FALSE(IsRowType(DataType::kQ4_K));
 }
 
-TEST(RowTypesTest, ANumberThatIsNotFiniteIsTold) {
+TEST(RowTypesTest, ANumberThatIsNotFiniteIsReported) {
   for (const DataType type : kernels::kCellTypes) {
     std::vector<float> floats(32, 1.0f);
     floats[7] = std::numeric_limits<float>::infinity();
@@ -51,7 +51,7 @@ TEST(RowTypesTest, ANumberThatIsNotFiniteIsTold) {
   EXPECT_FALSE(EncodeRows(DataType::kF16, &large, row, 1));
 }
 
-TEST(CachePlaneTest, ATypeThatThePlaneCannotHaveIsRefusedByName) {
+TEST(CachePlaneTest, ATypeThatAPlaneCannotHaveIsRefusedByName) {
   const CachePlane plane{.layer = 3, .side = CacheSide::kValues, .head_count = 2, .dim = 48};
   EXPECT_TRUE(CheckRowType(plane, DataType::kBF16));
   const Status blocks = CheckRowType(plane, DataType::kQ8_0);

@@ -40,7 +40,7 @@ StateModel Hybrid() {
   return model;
 }
 
-TEST(StateModelTest, AModelIsReadAsItWasWritten) {
+TEST(StateModelTest, AWrittenModelIsReadBack) {
   for (const bool has_encoder : {false, true}) {
     StateModel model = Hybrid();
     model.has_encoder = has_encoder;
@@ -68,7 +68,7 @@ TEST(StateModelTest, AModelIsReadAsItWasWritten) {
   }
 }
 
-TEST(StateModelTest, AModelWithoutAnythingToSaveIsRead) {
+TEST(StateModelTest, AModelWithoutSavedPlanesIsRead) {
   const auto read = ParseStateModel(EncodeStateModel({.architecture = "bert"}));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_TRUE(read->planes.empty() && read->states.empty());
@@ -110,7 +110,7 @@ std::string Refusal(const std::function<void(Changed&)>& change) {
   return read ? std::string() : read.error().message;
 }
 
-TEST(StateModelTest, EveryFieldThatIsWrongIsNamed) {
+TEST(StateModelTest, EveryWrongFieldIsNamed) {
   const struct {
     const char* words;
     std::function<void(Changed&)> change;

@@ -8,7 +8,7 @@
 namespace kvd {
 namespace {
 
-TEST(FloatTextTest, WritesPythonsRepr) {
+TEST(FloatTextTest, WritesTheReprOfPython) {
   EXPECT_EQ(FloatText(1), "1.0");
   EXPECT_EQ(FloatText(-0.0), "-0.0");
   EXPECT_EQ(FloatText(0.1), "0.1");

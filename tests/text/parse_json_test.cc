@@ -68,7 +68,7 @@ TEST(ParseJsonTest, BoundsNestingAndBytes) {
   EXPECT_EQ(ErrorOf("[1, 2]", {.bytes_max = 5}), "JSON: 6 bytes, at most 5");
 }
 
-TEST(ParseJsonTest, EachKindOfValueIsChargedBeforeItIsMade) {
+TEST(ParseJsonTest, EachKindOfValueIsCountedBeforeItIsCreated) {
   const std::string long_text(640, 'x');
   const std::pair<std::string, std::uint64_t> cases[] = {
       {"1", 1},         {"-2.5e3", 1},       {"true", 1},
@@ -84,7 +84,7 @@ TEST(ParseJsonTest, EachKindOfValueIsChargedBeforeItIsMade) {
   }
 }
 
-TEST(ParseJsonTest, AShortTextOfManyObjectsIsRefusedWithoutItsMemory) {
+TEST(ParseJsonTest, AShortTextOfManyObjectsIsRefusedBeforeAllocation) {
   std::string text = "[";
   for (int i = 0; i < 1'000'000; ++i) text += "{},";
   text += "1]";

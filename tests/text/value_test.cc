@@ -26,7 +26,7 @@ TEST(ValueTest, AValueWithoutReasonIsMissingAndUndefined) {
   EXPECT_FALSE(named.is_missing());
 }
 
-TEST(ValueTest, AReasonMakesJinjasMessage) {
+TEST(ValueTest, AReasonGivesTheMessageOfJinja) {
   using Kind = UndefinedReason::Kind;
   EXPECT_EQ((UndefinedReason{Kind::kName, "x", ""}.Message()), "'x' is undefined");
   EXPECT_EQ((UndefinedReason{Kind::kAttribute, "x", "dict object"}.Message()),
@@ -150,7 +150,7 @@ TEST(DictTest, KeysOfEqualNumbersAreOneKey) {
   EXPECT_EQ(dict.items()[0].second.view(), "c");
 }
 
-TEST(DictTest, AListIsNoKey) {
+TEST(DictTest, AListIsRefusedAsAKey) {
   Dict dict;
   EXPECT_FALSE(dict.Set(Value::List({}), Value::None()));
   EXPECT_TRUE(dict.empty());

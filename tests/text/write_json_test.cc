@@ -20,7 +20,7 @@ class NamedObject : public Object {
   std::string_view type_name() const override { return "Thing"; }
 };
 
-TEST(WriteJsonTest, WritesAsPythonsDumps) {
+TEST(WriteJsonTest, WritesLikeDumpsOfPython) {
   EXPECT_EQ(Written(R"({"b":[1,2.50,null,true,false],"a":{},"c":[]})"),
             R"({"b": [1, 2.5, null, true, false], "a": {}, "c": []})");
   EXPECT_EQ(Written(R"("é\u0001\"\\\n\r\t\b\f/<")"), "\"\u00e9\\u0001\\\"\\\\\\n\\r\\t\\b\\f/<\"");
@@ -46,7 +46,7 @@ TEST(WriteJsonTest, QuotesKeysThatAreNoStrings) {
   EXPECT_EQ(*WriteJson(Value::Of(dict)), R"({"1": 1, "1.5": 2, "null": 3, "false": 4})");
 }
 
-TEST(WriteJsonTest, RefusesWhatJsonLacks) {
+TEST(WriteJsonTest, RefusesValuesWithoutAJsonText) {
   EXPECT_EQ(WriteJson(Value()).error().message,
             "Object of type Undefined is not JSON serializable");
   NamedObject object;

@@ -35,7 +35,7 @@ using ::testing::HasSubstr;
 
 class LlamaImportTest : public testing::TestWithParam<Architecture> {};
 
-TEST_P(LlamaImportTest, AFileOfEitherLayoutGoesOnWithTheSameBits) {
+TEST_P(LlamaImportTest, FilesOfBothLayoutsContinueWithTheSameBits) {
   const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const auto other = MakeEngine(shape, Options());
@@ -79,7 +79,7 @@ LlamaRewrite RewriteFor(const Engine& engine, std::uint32_t window_cells) {
   return rewrite;
 }
 
-TEST_P(LlamaImportTest, AFileOf2026FromAnotherWriterGoesOnWithTheSameBits) {
+TEST_P(LlamaImportTest, AForeignFileOfThe2026LayoutContinuesWithTheSameBits) {
   const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const auto other = MakeEngine(shape, Options());
@@ -103,7 +103,7 @@ TEST_P(LlamaImportTest, AFileOf2026FromAnotherWriterGoesOnWithTheSameBits) {
   }
 }
 
-TEST_P(LlamaImportTest, TheFileOf2026HasTheBytesOfAnotherWriter) {
+TEST_P(LlamaImportTest, The2026LayoutIsWrittenAsAForeignWriterDoes) {
   const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   for (const std::uint32_t count : {1u, 30u, 150u}) {
@@ -133,7 +133,7 @@ TEST_P(LlamaImportTest, TheFileOf2026HasTheBytesOfAnotherWriter) {
   }
 }
 
-TEST_P(LlamaImportTest, SequencesOfASessionAreApartAgain) {
+TEST_P(LlamaImportTest, SequencesOfASessionFileAreSeparated) {
   const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const std::vector<SequenceHandle> sequences = {Sequence(*engine, 40, 1), Sequence(*engine, 70, 2),
@@ -178,7 +178,7 @@ TEST_P(LlamaImportTest, SequencesOfASessionAreApartAgain) {
   }
 }
 
-TEST_P(LlamaImportTest, FilesOfOtherModelsAreRefused) {
+TEST_P(LlamaImportTest, FilesOfAnotherModelAreRefused) {
   const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const SequenceHandle sequence = Sequence(*engine, 40);
@@ -220,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // A model of four layers, of which two read the cells of the others: files have rows of the two
 // layers that have cells, one with and one without a window.
-TEST(LlamaImportSharedTest, SharedCellsComeBackWithTheirBits) {
+TEST(LlamaImportSharedTest, SharedCellsAreRestoredBitForBit) {
   ModelShape shape = TinyOf(Architecture::kGemma4);
   shape.name = "tiny-wide-heads";
   shape.head_dim = 32;
@@ -253,7 +253,7 @@ TEST(LlamaImportSharedTest, SharedCellsComeBackWithTheirBits) {
 // layout of 2025 has no such files.
 class LlamaImportLatentTest : public testing::TestWithParam<Architecture> {};
 
-TEST_P(LlamaImportLatentTest, LatentRowsComeBackWithTheirBits) {
+TEST_P(LlamaImportLatentTest, LatentRowsAreRestoredBitForBit) {
   ModelShape shape = TinyOf(GetParam());
   shape.head_dim = 64;
   const auto engine = MakeEngine(shape, Options());

@@ -32,7 +32,7 @@ std::vector<std::byte> WithTokens(const std::vector<std::byte>& file,
   return changed;
 }
 
-TEST(LlamaImportTypesTest, AModelThatAttendsToAnEncodedTextTakesNoFile) {
+TEST(LlamaImportTypesTest, AModelWithAnEncoderImportsNoFile) {
   const auto llama = MakeEngine(TinyLlama(), Options());
   const auto file = Exported(*llama, {Sequence(*llama, 4)});
   ModelShape shape = TinyOf(Architecture::kT5);
@@ -40,7 +40,7 @@ TEST(LlamaImportTypesTest, AModelThatAttendsToAnEncodedTextTakesNoFile) {
   EXPECT_THAT(Refused(*MakeEngine(shape, Options()), file), HasSubstr("hold no encoded text"));
 }
 
-TEST(LlamaImportTokensTest, TokensBehindTheCellsAndCellsBehindTheTokensAreLeftOut) {
+TEST(LlamaImportTokensTest, TokensWithoutCellsAndCellsWithoutTokensAreLeftOut) {
   const auto engine = MakeEngine(TinyLlama(), Options());
   const SequenceHandle sequence = Sequence(*engine, 40);
   const auto file = Exported(*engine, {sequence});
@@ -64,7 +64,7 @@ TEST(LlamaImportTokensTest, TokensBehindTheCellsAndCellsBehindTheTokensAreLeftOu
   EXPECT_THAT(Refused(*engine, WithTokens(file, same)), HasSubstr("token 7: id -1"));
 }
 
-TEST(LlamaImportTokensTest, AStateNeedsAllItsTokens) {
+TEST(LlamaImportTokensTest, ARecurrentStateNeedsAllItsTokens) {
   for (const Architecture architecture : {Architecture::kMamba2, Architecture::kLfm2}) {
     const auto engine = MakeEngine(TinyOf(architecture), Options());
     const SequenceHandle sequence = Sequence(*engine, 40);
@@ -75,7 +75,7 @@ TEST(LlamaImportTokensTest, AStateNeedsAllItsTokens) {
   }
 }
 
-TEST(LlamaImportTokensTest, HolesNeedAsManyTokensAsCells) {
+TEST(LlamaImportTokensTest, ASequenceWithGapsNeedsOneTokenPerCell) {
   const auto engine = MakeEngine(TinyLlama(), Options());
   const SequenceHandle sequence = Sequence(*engine, 40);
   ASSERT_TRUE(engine->memory().sequences().RemoveRange(sequence, {Pos{10}, Pos{15}}));
@@ -87,7 +87,7 @@ TEST(LlamaImportTokensTest, HolesNeedAsManyTokensAsCells) {
               HasSubstr("35 cells and 40 tokens, and the positions have gaps"));
 }
 
-TEST(LlamaImportTokensTest, EmptySequencesAndSeveralInOneFileAreRefused) {
+TEST(LlamaImportTokensTest, EmptySequencesAndFilesOfSeveralSequencesAreRefused) {
   const auto engine = MakeEngine(TinyLlama(), Options());
   const SequenceHandle full = Sequence(*engine, 4);
   const SequenceHandle empty = *engine->memory().sequences().Create({});

@@ -80,7 +80,7 @@ void RotateNaively(std::span<float> x, std::size_t side) {
   }
 }
 
-TEST(LlamaImportTypesTest, HeadsThatThePeerHasRotatedAreTurnedBack) {
+TEST(LlamaImportTypesTest, HeadsThatLlamaCppHasRotatedAreRotatedBack) {
   ModelShape shape = WideHeads();
   shape.name = "tiny-heads-128";
   shape.head_dim = 128;
@@ -122,7 +122,7 @@ std::vector<float> RowsOf(const Engine& engine, const std::vector<std::byte>& by
   return floats;
 }
 
-TEST(LlamaExportTypesTest, QuantisedHeadsAreRotatedAsThePeerOf2026DoesIt) {
+TEST(LlamaExportTypesTest, QuantisedHeadsAreRotatedAsLlamaCppOf2026Does) {
   for (const std::uint32_t head_dim : {32u, 64u, 128u, 192u}) {
     SCOPED_TRACE(head_dim);
     ModelShape shape = WideHeads();
@@ -167,7 +167,7 @@ TEST(LlamaExportTypesTest, QuantisedHeadsAreRotatedAsThePeerOf2026DoesIt) {
   }
 }
 
-TEST(LlamaExportTypesTest, StreamsThatDoNotFitAreRefused) {
+TEST(LlamaExportTypesTest, WrongNumbersOfStreamsAreRefused) {
   const auto engine = MakeEngine(TinyLlama(), Options());
   const std::vector<SequenceHandle> three = {Sequence(*engine, 9), Sequence(*engine, 8),
                                              Sequence(*engine, 7)};

@@ -42,7 +42,7 @@ LlamaCells CellsAt(std::uint32_t stream,
   return part;
 }
 
-TEST(LlamaSequenceTest, CellsAreInTheOrderOfTheirPositions) {
+TEST(LlamaSequenceTest, CellsAreSortedByPosition) {
   const LlamaCacheKinds attention{.has_attention = true};
   const LlamaStateFile file =
       Session({{CellsAt(0, {{2, {4}}, {0, {4, 9}}, {1, {4}}, {1, {9}}})}}, 3);
@@ -58,7 +58,7 @@ TEST(LlamaSequenceTest, CellsAreInTheOrderOfTheirPositions) {
   EXPECT_THAT(second.error().message, HasSubstr("the file has only the tokens of sequence 4"));
 }
 
-TEST(LlamaSequenceTest, WhatDoesNotFitTogetherIsRefused) {
+TEST(LlamaSequenceTest, ContradictingFieldsAreRefused) {
   const auto message = [](const LlamaStateFile& file, const LlamaCacheKinds& kinds) {
     if (const Status caches = CheckLlamaCaches(file, kinds); !caches) return caches.error().message;
     const auto selected = SelectLlamaSequence(*LlamaSequenceIndex::Create(file), -1, kinds);
@@ -109,7 +109,7 @@ LlamaStateFile Crowd(std::size_t cells, bool shares) {
   return Session({{part}}, part.sequence_ids.size());
 }
 
-TEST(LlamaSequenceTest, StepsOfSelectingEverySequenceAreLinearInTheFile) {
+TEST(LlamaSequenceTest, SelectingEverySequenceTakesStepsLinearInTheFileSize) {
   for (const bool shares : {false, true}) {
     const auto steps_of = [&](std::size_t cells) {
       const LlamaStateFile file = Crowd(cells, shares);
@@ -130,7 +130,7 @@ TEST(LlamaSequenceTest, StepsOfSelectingEverySequenceAreLinearInTheFile) {
   }
 }
 
-TEST(LlamaSequenceTest, ACellThatNamesASequenceTwiceIsItsCellOnce) {
+TEST(LlamaSequenceTest, ACellThatNamesASequenceTwiceCountsOnce) {
   const LlamaStateFile file = Session({{CellsAt(0, {{0, {4, 4}}, {1, {4}}})}}, 2);
   const auto index = LlamaSequenceIndex::Create(file);
   ASSERT_TRUE(index);

@@ -114,7 +114,7 @@ TEST(LlamaStateFileTest, CellsOfASessionKeepTheirSequences) {
   EXPECT_EQ(part.cells[2].pos, 2);
 }
 
-TEST(LlamaStateFileTest, AFileCutAnywhereIsRefusedOrADifferentWholeOne) {
+TEST(LlamaStateFileTest, ATruncatedFileIsRefusedOrValidByItself) {
   for (const auto& [name, sample] : LlamaSamples()) {
     SCOPED_TRACE(name);
     const LlamaSampleFile file(sample);
@@ -133,7 +133,7 @@ TEST(LlamaStateFileTest, AFileCutAnywhereIsRefusedOrADifferentWholeOne) {
   }
 }
 
-TEST(LlamaStateFileTest, EveryNumberAtItsExtremesIsRefusedByNameOrHarmless) {
+TEST(LlamaStateFileTest, ExtremeNumbersAreRefusedByNameOrHarmless) {
   for (const auto& [name, sample] : LlamaSamples()) {
     SCOPED_TRACE(name);
     const LlamaSampleFile file(sample);
@@ -173,7 +173,7 @@ struct Refusal {
   const char* message;
 };
 
-TEST(LlamaStateFileTest, RefusalsNameTheFieldWhereItIsAndWhy) {
+TEST(LlamaStateFileTest, RefusalsNameTheFieldItsOffsetAndTheReason) {
   const Code corrupt = Code::kCorrupt;
   const Code unsupported = Code::kUnsupported;
   const Refusal refusals[] = {
@@ -295,7 +295,7 @@ TEST(LlamaStateFileTest, PackedTokensOfSlotFilesAreRead) {
   }
 }
 
-TEST(LlamaStateFileTest, AsManyStreamsAreReadAsThePeerCanHave) {
+TEST(LlamaStateFileTest, TheLargestNumberOfStreamsOfLlamaCppIsRead) {
   for (std::uint32_t streams : {256u, 257u}) {
     LlamaSample sample{.layout = LlamaLayout::kAugust2026};
     sample.caches[0].form = LlamaSampleCache::Form::kStreams;

@@ -165,13 +165,13 @@ TEST(LlamaStateWriterTest, ATransposedLayerOfManyCellsIsWrittenInPieces) {
   ExpectReadBack(plan);
 }
 
-TEST(LlamaStateWriterTest, AnEmptySequenceIsAFileToo) {
+TEST(LlamaStateWriterTest, AnEmptySequenceCanBeWritten) {
   LlamaStatePlan plan = PlanOf2025();
   plan.caches = {Cells(0, 2, DataType::kF16, 32, 32, false)};
   ExpectReadBack(plan);
 }
 
-TEST(LlamaStateWriterTest, SizesAreThoseOfThePeer) {
+TEST(LlamaStateWriterTest, SizesAreThoseOfLlamaCpp) {
   for (std::uint32_t cells : {1u, 100u, 4096u}) {
     std::vector<TokenId> tokens(cells);
     LlamaStatePlan plan = PlanOf2025();
@@ -181,7 +181,7 @@ TEST(LlamaStateWriterTest, SizesAreThoseOfThePeer) {
   }
 }
 
-TEST(LlamaStateWriterTest, WhatTheLayoutCannotHoldIsRefused) {
+TEST(LlamaStateWriterTest, ValuesThatTheLayoutCannotHoldAreRefused) {
   const auto message = [](const auto& change) {
     LlamaStatePlan plan = PlanOf2025();
     plan.tokens = kTokens;
@@ -220,7 +220,7 @@ TEST(LlamaStateWriterTest, WhatTheLayoutCannotHoldIsRefused) {
               HasSubstr("more than 2^63 bytes"));
 }
 
-TEST(LlamaStateWriterTest, RoomThatIsTooSmallIsRefusedWithBothNumbers) {
+TEST(LlamaStateWriterTest, TheErrorForASmallBufferHasBothSizes) {
   LlamaStatePlan plan = PlanOf2025();
   plan.caches = {Cells(2, 1, DataType::kF16, 32, 32, false)};
   std::vector<std::byte> file(*LlamaStateBytes(plan) - 1);
@@ -233,7 +233,7 @@ TEST(LlamaStateWriterTest, RoomThatIsTooSmallIsRefusedWithBothNumbers) {
                                          std::to_string(file.size() + 1) + " needed");
 }
 
-TEST(LlamaStateWriterTest, TheSourcesErrorIsReturned) {
+TEST(LlamaStateWriterTest, AnErrorOfTheSourceIsReturned) {
   for (bool is_transposed : {false, true}) {
     LlamaStatePlan plan = PlanOf2025();
     plan.caches = {Cells(2, 1, DataType::kF16, 32, 32, false)};
@@ -315,7 +315,7 @@ class RowsOfFile : public LlamaRowSource {
   LlamaStateFile read_;
 };
 
-TEST(LlamaStateWriterTest, EveryStructureIsWrittenAsTheSamplesDescribeIt) {
+TEST(LlamaStateWriterTest, EveryStructureIsWrittenAsInTheSamples) {
   const std::vector<TokenId> tokens = {5, 6, 7};
   std::size_t compared = 0;
   for (const auto& [name, sample] : test::LlamaSamples()) {
@@ -347,7 +347,7 @@ TEST(LlamaStateWriterTest, EveryStructureIsWrittenAsTheSamplesDescribeIt) {
   EXPECT_EQ(compared, 42u);
 }
 
-TEST(LlamaStateWriterTest, CellsOfSeveralStreamsLieApart) {
+TEST(LlamaStateWriterTest, CellsOfSeveralStreamsAreWrittenAsSeparateParts) {
   LlamaStatePlan plan;
   plan.kind = LlamaFileKind::kSession;
   plan.architecture = "llama";
@@ -377,7 +377,7 @@ TEST(LlamaStateWriterTest, CellsOfSeveralStreamsLieApart) {
   }
 }
 
-TEST(LlamaStateWriterTest, WhatIsOfTheOtherLayoutIsRefused) {
+TEST(LlamaStateWriterTest, FeaturesOfTheOtherLayoutAreRefused) {
   LlamaStatePlan plan = PlanOf2025();
   plan.caches = {Cells(2, 1, DataType::kF16, 32, 32, false)};
   plan.caches[0].stream_cells = {2};

@@ -96,7 +96,7 @@ class StateImageTest : public testing::Test {
   std::vector<std::byte> bytes_;
 };
 
-TEST_F(StateImageTest, RowsStatesAndLogitsAreThoseOfTheSequence) {
+TEST_F(StateImageTest, RowsStatesAndLogitsEqualThoseOfTheSequence) {
   const auto opened = StateImage::Open(model_, bytes_, StateContent::kAll);
   ASSERT_TRUE(opened) << opened.error().message;
   ASSERT_EQ(opened->sequences().size(), 1u);
@@ -127,7 +127,7 @@ TEST_F(StateImageTest, RowsStatesAndLogitsAreThoseOfTheSequence) {
   EXPECT_TRUE(std::ranges::equal(logits, from->logits()));
 }
 
-TEST_F(StateImageTest, AnOutlineTellsWhatTheWholeHas) {
+TEST_F(StateImageTest, AnOutlineDescribesTheCompleteState) {
   const auto outline = Sent(StateContent::kOutline);
   EXPECT_LT(outline.size(), bytes_.size() / 4);
   const auto opened = StateImage::Open(model_, outline, StateContent::kOutline);
@@ -149,7 +149,7 @@ TEST_F(StateImageTest, AnOutlineTellsWhatTheWholeHas) {
   ASSERT_FALSE(longer);
 }
 
-TEST_F(StateImageTest, WithoutCheckpointsAndLogitsThereIsTheLastStateAlone) {
+TEST_F(StateImageTest, WithoutCheckpointsAndLogitsOnlyTheLastStateIsSent) {
   const auto few =
       Sent(StateContent::kAll, {.with_logits = false, .packed = false, .with_checkpoints = false});
   EXPECT_LT(few.size(), bytes_.size());
@@ -159,7 +159,7 @@ TEST_F(StateImageTest, WithoutCheckpointsAndLogitsThereIsTheLastStateAlone) {
   EXPECT_FALSE(opened->sequences().at(0).state.sections.empty());
 }
 
-TEST_F(StateImageTest, WhatIsNotTheModelsIsRefused) {
+TEST_F(StateImageTest, AStateThatDoesNotFitTheModelIsRefused) {
   EXPECT_THAT(Refusal([](Changed& c) { c.header().fingerprint[1] += 1; }),
               HasSubstr("another model"));
   EXPECT_THAT(Refusal([](Changed& c) { c.section(c.Find(SectionKind::kRows)).layer = 0; }),
@@ -181,7 +181,7 @@ TEST_F(StateImageTest, WhatIsNotTheModelsIsRefused) {
   EXPECT_THAT(opened.error().message, HasSubstr("state_floats"));
 }
 
-TEST_F(StateImageTest, WhatIsDamagedOrMissingIsRefused) {
+TEST_F(StateImageTest, DamagedOrMissingBytesAreRefused) {
   EXPECT_THAT(Refusal([](Changed& c) { c.bytes.resize(100); }, false), HasSubstr("length: 100"));
   EXPECT_THAT(Refusal([](Changed& c) { c.bytes.pop_back(); }, false), HasSubstr("file_bytes"));
   EXPECT_THAT(Refusal([](Changed& c) { c.bytes.back() ^= std::byte{1}; }, false),

@@ -39,7 +39,7 @@ struct Setting {
   std::shared_ptr<Grammar> grammar;
 };
 
-TEST(AnswerGrammarTest, ForcedTokensAreTheLongestOnesWhateverFollows) {
+TEST(AnswerGrammarTest, ForcedTextBecomesTheLongestTokens) {
   const Setting setting("root ::= \"name: \" [a-z]+", {"na", "name", "name: x", ": ", "me"});
   AnswerGrammar answer = setting.Answer();
   // "name: x" begins with all forced bytes, so no token is certain yet.
@@ -60,7 +60,7 @@ TEST(AnswerGrammarTest, ForcedTokensAreTheLongestOnesWhateverFollows) {
 }
 
 // A generation that is cut after any forced token continues with the tokens that a whole run has.
-TEST(AnswerGrammarTest, TheTokensAfterAForcedTokenAreThoseOfTheWholeRun) {
+TEST(AnswerGrammarTest, TheRestOfAForcedRunDoesNotDependOnWhereItResumes) {
   std::mt19937_64 random(7);
   std::size_t forced_runs = 0;
   for (int round = 0; round < 400; ++round) {
@@ -111,7 +111,7 @@ TEST(AnswerGrammarTest, ATextTriggerMayBeginAndEndInsideTokens) {
   EXPECT_TRUE(whole.Accept('!'));
 }
 
-TEST(AnswerGrammarTest, ControlTokensHaveTheirTextsBeforeTheTriggerOnly) {
+TEST(AnswerGrammarTest, ControlTokensCountAsTextOnlyBeforeTheTrigger) {
   const Setting setting("root ::= \"<think>\" [a-z]+ </think> | <think> \"x\"");
   const auto think = static_cast<TokenId>(setting.vocabulary->vocab_size()) - 3;
   AnswerGrammar by_text = setting.Answer({{.text = "<think>"}});

@@ -108,7 +108,7 @@ std::map<std::string, std::string> GrammarTexts() {
   return texts;
 }
 
-TEST(ForeignGrammarsTest, EachCompilesAndTheSecondRecogniserAgrees) {
+TEST(ForeignGrammarsTest, PublishedGrammarsCompileAndASecondRecogniserAgrees) {
   std::mt19937_64 random(1);
   std::size_t grammars = 0;
   for (const auto& [name, gbnf] : GrammarTexts()) {

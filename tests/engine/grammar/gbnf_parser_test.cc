@@ -78,7 +78,7 @@ TEST(GbnfParserTest, RepetitionsHaveTheirBounds) {
   }
 }
 
-TEST(GbnfParserTest, ARepetitionMayRepeatARepetition) {
+TEST(GbnfParserTest, RepetitionsCanBeNested) {
   const auto grammar = Compile(R"(root ::= "a"{2}{3} ("b"*)* (("c"?){2,3}){2})");
   EXPECT_TRUE(Matches(grammar, "aaaaaabbb"));
   EXPECT_TRUE(Matches(grammar, "aaaaaacccccc"));

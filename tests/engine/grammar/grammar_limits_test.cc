@@ -39,7 +39,7 @@ TEST(GrammarLimitsTest, RightRecursionNeedsNoDepth) {
   EXPECT_TRUE(matcher.may_end());
 }
 
-TEST(GrammarLimitsTest, StatesOfCommonAmbiguitiesStaySmall) {
+TEST(GrammarLimitsTest, CommonAmbiguitiesNeedSmallStates) {
   // Every split of the text between the two rules is open.
   const auto grammar = Compile("root ::= s\ns ::= \"a\" s \"b\" | \"a\" s \"c\" | \"\"");
   GrammarMatcher matcher(grammar);
@@ -70,7 +70,7 @@ TEST(GrammarLimitsTest, AStateThatNeedsTooManyEntriesIsRefused) {
   }
 }
 
-TEST(GrammarLimitsTest, AMaskThatNeedsTooMuchWorkOffersFewerTokens) {
+TEST(GrammarLimitsTest, AMaskThatNeedsTooMuchWorkAllowsFewerTokens) {
   const auto grammar = Compile("root ::= [a-z]{0,100} \"!\"", {"abc", "zzz"}, {.mask_entries = 4});
   GrammarMatcher matcher(grammar);
   const auto mask = matcher.Mask();

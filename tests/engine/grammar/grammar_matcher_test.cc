@@ -30,7 +30,7 @@ string ::= "\"" ([^"\\\x00-\x1f] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4}))* "\"
 number ::= "-"? ("0" | [1-9] [0-9]*) ("." [0-9]+)? ([eE] [-+]? [0-9]+)?
 ws ::= [ \t\n]*)";
 
-TEST(GrammarMatcherTest, JsonIsReadToItsEnd) {
+TEST(GrammarMatcherTest, JsonIsMatchedToItsEnd) {
   const auto grammar = Compile(kJson);
   for (const char* text :
        {"{}", "[]", " [1, -2.5e+3, \"a\\u00e9\\n\", {\"k\": [null, true]}] ", "\"\u4f60\"", "0"})
@@ -124,7 +124,7 @@ TEST(GrammarMatcherTest, ATokenMayMatchAsTextAndAsTerminal) {
   EXPECT_THAT(MaskTexts(matcher), ElementsAre("c", "d"));
 }
 
-TEST(GrammarMatcherTest, ForcedTextEndsWhereThereIsAChoice) {
+TEST(GrammarMatcherTest, ForcedTextEndsAtAChoice) {
   const auto grammar = Compile(
       R"(root ::= "{\"name\": \"" ("get_weather" | "get_time") "\"" [}] "\u00e9" [\u00ea] ("x"{2} | "xxy")?)");
   GrammarMatcher matcher(grammar);
@@ -156,7 +156,7 @@ TEST(GrammarMatcherTest, CopiesAreIndependent) {
   EXPECT_FALSE(first.may_end());
 }
 
-TEST(GrammarMatcherTest, AMaskIsMadeOnceForAState) {
+TEST(GrammarMatcherTest, AMaskIsComputedOnceForAState) {
   const auto grammar = Compile("root ::= \"(\" [a-z]* \")\"");
   GrammarMatcher matcher(grammar);
   EXPECT_FALSE(matcher.has_cached_mask());
@@ -167,7 +167,7 @@ TEST(GrammarMatcherTest, AMaskIsMadeOnceForAState) {
   EXPECT_EQ(matcher.Mask(), mask);
 }
 
-TEST(GrammarMatcherTest, MasksAreMadeOnOtherThreads) {
+TEST(GrammarMatcherTest, MasksCanBeComputedOnOtherThreads) {
   const auto grammar = Compile(kJson, {"\", \"", "\": ", "abc", "[["});
   GrammarMatcher matcher(grammar);
   for (const char c : std::string_view("{\"a\": [\"b\", 1.5, [true]]}")) {

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(TokenMaskTest, FewTokensAreAList) {
+TEST(TokenMaskTest, AMaskOfFewTokensIsAList) {
   std::vector<std::uint64_t> bits(10);
   bits[0] = 1u << 3;
   bits[9] = 5;
@@ -52,7 +52,7 @@ TEST(VocabularyTrieTest, SubtreesAndTheirTokensAreAdjacent) {
   EXPECT_EQ(VocabularyTrie::Create({})->node_count(), 1u);
 }
 
-TEST(VocabularyTrieTest, GroupsTellWholeCharactersFromBrokenOnes) {
+TEST(VocabularyTrieTest, GroupsSeparateCompleteFromIncompleteCharacters) {
   const auto trie = VocabularyTrie::Create({{"a\xc3\xa9", 0}, {"\xa9", 1}, {"1\xc3", 2}});
   const auto& ascii = VocabularyTrie::AsciiGroups();
   // Nodes: "" 1 1c3 a ac3 ac3a9 a9.

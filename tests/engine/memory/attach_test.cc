@@ -115,14 +115,14 @@ class AttachTest : public testing::Test {
   std::vector<Contents> contents_;
 };
 
-TEST_F(AttachTest, WhereNothingIsTheStartIsColdWithoutAReason) {
+TEST_F(AttachTest, AnEmptyDirectoryStartsColdWithoutAReason) {
   const MemoryStart start = Open();
   EXPECT_FALSE(start.is_warm);
   EXPECT_EQ(start.why_cold, "");
   EXPECT_FALSE(fs::exists(root_ / "meta.bad"));
 }
 
-TEST_F(AttachTest, WhatWasCommittedIsThereAndCanBeGoneOnWith) {
+TEST_F(AttachTest, CommittedSequencesAreRestoredAndCanContinue) {
   Open();
   Fill();
   std::memset(memory_->BlockBytes(0, BlockId{1}), 0x5a, 64);
@@ -151,7 +151,7 @@ TEST_F(AttachTest, WhatWasCommittedIsThereAndCanBeGoneOnWith) {
   EXPECT_EQ(memory_->Usage().free_blocks, memory_->Usage().total_blocks);
 }
 
-TEST_F(AttachTest, ParentsAndEditsAreThereAgain) {
+TEST_F(AttachTest, ParentsAndEditsAreRestored) {
   Open();
   Fill();
   const std::vector<SequenceEdit> edits = HistoryOf(fork_).edits;
@@ -168,7 +168,7 @@ TEST_F(AttachTest, ParentsAndEditsAreThereAgain) {
   EXPECT_EQ(HistoryOf(fork_).edits[2].range.begin, Pos{3});
 }
 
-TEST_F(AttachTest, ADamagedHistoryCostsItsSequenceAlone) {
+TEST_F(AttachTest, ADamagedHistoryDropsOnlyItsSequence) {
   Open();
   Fill();
   Damage([&](MetaView meta) { meta.history(IndexOf(fork_))[1].end = -5; });
@@ -182,7 +182,7 @@ TEST_F(AttachTest, ADamagedHistoryCostsItsSequenceAlone) {
   ExpectSound();
 }
 
-TEST_F(AttachTest, BytesThatNoSequenceUsesGoBackToTheSystem) {
+TEST_F(AttachTest, BytesThatNoSequenceUsesAreReturnedToTheSystem) {
   Open();
   Fill();
   const std::uint64_t reserved = memory_->Usage().reserved_bytes;
@@ -200,7 +200,7 @@ TEST_F(AttachTest, BytesThatNoSequenceUsesGoBackToTheSystem) {
   EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
 }
 
-TEST_F(AttachTest, ARecordThatWasPublishedIsApplied) {
+TEST_F(AttachTest, APublishedRecordIsApplied) {
   Open();
   Fill();
   std::vector<std::byte> bytes;
@@ -216,7 +216,7 @@ TEST_F(AttachTest, ARecordThatWasPublishedIsApplied) {
   ExpectSound();
 }
 
-TEST_F(AttachTest, DamageThatIsEverybodysStartsColdWithTheReason) {
+TEST_F(AttachTest, DamageOfCommonStructuresStartsColdWithTheReason) {
   ExpectColdAfter("magic", [](MetaView meta) { ++meta.header().magic; });
   ExpectColdAfter("version", [](MetaView meta) { ++meta.header().version; });
   ExpectColdAfter("header_crc", [](MetaView meta) { ++meta.header().total_bytes; });
@@ -238,7 +238,7 @@ TEST_F(AttachTest, DamageThatIsEverybodysStartsColdWithTheReason) {
                   [](MetaView meta) { meta.snapshots()[0].sequence = 1234; });
 }
 
-TEST_F(AttachTest, ADamagedSequenceIsDroppedAlone) {
+TEST_F(AttachTest, OnlyTheDamagedSequenceIsDropped) {
   const auto damages = std::to_array<std::function<void(MetaView)>>({
       [](MetaView meta) { ++meta.list(meta.sequences()[1].extents[0].first_unit)->delta; },
       [](MetaView meta) { ++meta.sequences()[1].extents[0].crc; },
@@ -268,7 +268,7 @@ TEST_F(AttachTest, ADamagedSequenceIsDroppedAlone) {
   }
 }
 
-TEST_F(AttachTest, ADamagedCellDropsAllThatReferToIt) {
+TEST_F(AttachTest, ADamagedCellDropsEverySequenceThatRefersToIt) {
   Open();
   Fill();
   // cell 15 is in first_ and published_, but not in fork_
@@ -306,7 +306,7 @@ TEST_F(AttachTest, APublishedSequenceThatIsRetainedOrPinnedIsDroppedWithItsSnaps
   }
 }
 
-TEST_F(AttachTest, TokensAndFormsThatTheModelDoesNotHaveDropTheirSequences) {
+TEST_F(AttachTest, TokensAndKeyRotationsUnknownToTheModelDropTheirSequences) {
   Open();
   Fill();
   limits_.vocab_size = 170;  // the sequences contain the tokens 100 to 169
@@ -326,7 +326,7 @@ TEST_F(AttachTest, AnotherModelOrConfigurationStartsCold) {
   ExpectCold("geometry: of another configuration (2048 cells");
 }
 
-TEST_F(AttachTest, FilesThatAreNotWhatWeLeftStartCold) {
+TEST_F(AttachTest, MissingResizedOrLinkedFilesStartCold) {
   const auto expect = [&](const std::string& why, const std::function<void()>& change) {
     Open();
     Fill();
@@ -350,7 +350,7 @@ TEST_F(AttachTest, FilesThatAreNotWhatWeLeftStartCold) {
   });
 }
 
-TEST_F(AttachTest, OnADiskAnotherBootStartsCold) {
+TEST_F(AttachTest, StateOnADiskFromAnotherBootStartsCold) {
   const auto reboot = [](MetaView meta) {
     ++meta.header().boot_id[0];
     meta.header().header_crc =
@@ -407,7 +407,7 @@ TEST_F(AttachTest, StatesCheckpointsAndLogitsAreKept) {
 
 // After each random damage of 1 to 4 bits, the attached memory is consistent, its sequences can be
 // edited and dropped, and all blocks are free at the end.
-TEST_F(AttachTest, RandomDamageNeverGetsFurtherThanItsSequences) {
+TEST_F(AttachTest, RandomDamageAffectsOnlyItsOwnSequences) {
   options_ = SmallOptions(16 * 32);
   options_.list_unit_count = 64;
   Open();

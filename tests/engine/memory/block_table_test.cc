@@ -22,7 +22,7 @@ Holder RandomHolder(std::mt19937& random) {
   return owner == 3 ? kReclaimable : Holder{.is_held = true, .owner = OwnerId{owner}};
 }
 
-TEST(BlockTableTest, FillFallsWhenTheLastReferenceToTheHighestCellsGoes) {
+TEST(BlockTableTest, TheFillDropsWithTheLastReferenceToTheHighestCells) {
   BlockTable table(2);
   std::vector<std::uint32_t> freed;
   table.Add({1, 0, 20, 0}, kHeld);
@@ -38,7 +38,7 @@ TEST(BlockTableTest, FillFallsWhenTheLastReferenceToTheHighestCellsGoes) {
   EXPECT_EQ(table, BlockTable(2));
 }
 
-TEST(BlockTableTest, AFullAndAPartialReferenceAddUp) {
+TEST(BlockTableTest, FullAndPartialReferencesAreSummed) {
   BlockTable table(1);
   std::vector<std::uint32_t> freed;
   table.Add({0, 30, 2, 0}, kHeld);
@@ -52,7 +52,7 @@ TEST(BlockTableTest, AFullAndAPartialReferenceAddUp) {
   EXPECT_EQ(table.references(0, 31), 1u);
 }
 
-TEST(BlockTableTest, ABlockIsReclaimableWhileNobodyHoldsIt) {
+TEST(BlockTableTest, ABlockIsReclaimableWhileNoHoldExists) {
   BlockTable table(1);
   std::vector<std::uint32_t> freed;
   table.Add({0, 0, 32, 0}, kReclaimable);

@@ -75,7 +75,7 @@ class CommitLogTest : public testing::Test {
   CommitLog log_;
 };
 
-TEST_F(CommitLogTest, StoppedAtEveryMomentItIsBeforeOrAfter) {
+TEST_F(CommitLogTest, ACommitStoppedAtAnyPointIsAppliedCompletelyOrNotAtAll) {
   const std::vector<std::byte> before = RecordsOf(meta_);
   std::vector<std::pair<CommitLog::Moment, MetaCopy>> copies;
   log_.set_probe_for_test(
@@ -113,7 +113,7 @@ TEST_F(CommitLogTest, AnyPartOfTheRecordAppliedIsCompletedByReplay) {
   }
 }
 
-TEST_F(CommitLogTest, AHalfWrittenRecordIsNoRecord) {
+TEST_F(CommitLogTest, APartlyWrittenRecordIsIgnored) {
   const MetaCopy before(meta_.bytes());
   const MetaCopy published = Published();
   for (std::size_t written = 0; written < 600; written += 8) {
@@ -137,12 +137,12 @@ TEST_F(CommitLogTest, ARecordThatIsTooLargeChangesNothing) {
   EXPECT_TRUE(log_.Commit());
 }
 
-TEST_F(CommitLogTest, ThousandForksOfOneRequestFitOneRecord) {
+TEST_F(CommitLogTest, AThousandForksFitOneRecord) {
   static_assert(layout::kForksMax * (sizeof(layout::CommitEntry) + sizeof(layout::SequenceRecord)) <
                 layout::kCommitRecordBytes);
 }
 
-TEST_F(CommitLogTest, NumbersGoOnWhereTheLastWriterStopped) {
+TEST_F(CommitLogTest, CommitNumbersContinueAfterARestart) {
   (void)Published();
   CommitLog next(meta_);
   const MetaCopy first(meta_.bytes());

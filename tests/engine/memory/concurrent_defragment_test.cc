@@ -81,7 +81,7 @@ class Editor {
   std::vector<Known> known_;
 };
 
-TEST(ConcurrentDefragmentTest, VerbsBetweenItsPortionsLoseAndLeaveNothing) {
+TEST(ConcurrentDefragmentTest, VerbsBetweenPortionsLoseNoCellAndLeakNone) {
   MemoryOptions options = SmallOptions(8'192 * 32);
   options.sequence_capacity = 16'000;
   const auto memory = MakeMemory(options);

@@ -25,7 +25,7 @@ std::optional<std::uint32_t> NaiveLeast(const std::map<std::uint32_t, EvictionOr
   return least ? std::optional(std::get<2>(*least)) : std::nullopt;
 }
 
-TEST(EvictionOrderTest, TheLeastIsTheOneThatALookAtAllOfThemFinds) {
+TEST(EvictionOrderTest, TheNextEvictionEqualsThatOfAFullScan) {
   std::mt19937 random(17);
   EvictionOrder order(kOrderCapacity);
   std::map<std::uint32_t, EvictionOrder::Sequence> naive;
@@ -61,7 +61,7 @@ TEST(EvictionOrderTest, TheLeastIsTheOneThatALookAtAllOfThemFinds) {
   EXPECT_EQ(order.Least(uses), std::nullopt);
 }
 
-TEST(EvictionOrderTest, MoreTokensOrALaterUseAreWorthMore) {
+TEST(EvictionOrderTest, LongAndRecentSequencesAreEvictedLater) {
   EvictionOrder order(4);
   order.Put(0, {.last_use = 90, .created = 1, .tokens = 100});
   order.Put(1, {.last_use = 90, .created = 1, .tokens = 1000});

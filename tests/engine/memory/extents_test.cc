@@ -36,7 +36,7 @@ TEST(ExtentsTest, CellsAreCutOutOfTheMiddleOfExtents) {
   EXPECT_EQ(ranges.back(), (BlockRange{4, 10, 5, 7}));
 }
 
-TEST(ExtentsTest, PiecesMergeOnlyWithinABlockSideBySideAtOneDelta) {
+TEST(ExtentsTest, OnlyAdjacentPiecesOfOneBlockAndDeltaMerge) {
   std::vector<BlockRange> ranges;
   AppendPiece(&ranges, {1, 0, 4, 0});
   AppendPiece(&ranges, {1, 4, 0, 0});

@@ -17,7 +17,7 @@ void ExpectRefused(const MemoryOptions& options, const char* field) {
   EXPECT_THAT(geometry.error().message, HasSubstr(field));
 }
 
-TEST(GeometryTest, BlocksHoldEveryLayersPlanesOnCacheLines) {
+TEST(GeometryTest, BlocksHoldThePlanesOfEveryLayerOnCacheLines) {
   MemoryOptions options;
   options.groups = {{.cells = 100, .layers = {{2, 64, 32}, {1, 128, 128}}}};
   options.k_type = kernels::DataType::kQ8_0;
@@ -38,7 +38,7 @@ TEST(GeometryTest, BlocksHoldEveryLayersPlanesOnCacheLines) {
   EXPECT_EQ(*LayOut(geometry.meta), geometry.offsets);
 }
 
-TEST(GeometryTest, ValuesInKeysTakeNoBytes) {
+TEST(GeometryTest, ValuesStoredInKeysTakeNoBytes) {
   MemoryOptions options;
   options.groups = {{.cells = 100, .layers = {{1, 96, 64, true}, {1, 96, 64, false}}}};
   options.v_type = kernels::DataType::kF32;
@@ -108,7 +108,7 @@ TEST(GeometryTest, EveryOptionOutOfItsRangeIsNamed) {
                 "pool: ");
 }
 
-TEST(GeometryTest, GroupsLieOneAfterTheOther) {
+TEST(GeometryTest, GroupsAreLaidOutOneAfterAnother) {
   MemoryOptions options = SmallOptions(64);
   options.groups.push_back({.cells = 33, .layers = {{2, 64, 64}}, .window = 16});
   options.groups.push_back({.cells = 32, .layers = {{1, 4, 4}}, .is_cross = true});
@@ -124,7 +124,7 @@ TEST(GeometryTest, GroupsLieOneAfterTheOther) {
   EXPECT_EQ(*LayOut(geometry.meta), geometry.offsets);
 }
 
-TEST(GeometryTest, StatesAndLogitsLieBehindTheBlocks) {
+TEST(GeometryTest, StatesAndLogitsFollowTheBlocks) {
   MemoryOptions options = SmallOptions(32);
   options.groups[0].layers.clear();
   options.state_bytes = 5000;
@@ -138,7 +138,7 @@ TEST(GeometryTest, StatesAndLogitsLieBehindTheBlocks) {
   EXPECT_EQ(geometry.pool.total_bytes, 3 * 8192u + 2 * 4096u);
 }
 
-TEST(GeometryTest, ListsHaveSlackAndRoomForOneMore) {
+TEST(GeometryTest, ListsHaveSlackForOneMoreEntry) {
   EXPECT_EQ(ListUnitsFor(0), 0u);
   EXPECT_EQ(ListUnitsFor(1), 1u);
   EXPECT_EQ(ListUnitsFor(15), 1u);

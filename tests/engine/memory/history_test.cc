@@ -65,7 +65,7 @@ class HistoryTest : public testing::Test {
   SequenceHandle base_{};
 };
 
-TEST_F(HistoryTest, AForkKnowsItsParentAndBeginsAHistoryOfItsOwn) {
+TEST_F(HistoryTest, AForkHasAParentAndItsOwnHistory) {
   EXPECT_EQ(HistoryOf(base_).parent, SequenceHandle::kNone);
   EXPECT_EQ(HistoryOf(base_).parent_cells, 0u);
   ASSERT_TRUE(memory_->sequences().RemoveRange(base_, {Pos{60}, kPosEnd}));
@@ -85,14 +85,14 @@ TEST_F(HistoryTest, AForkKnowsItsParentAndBeginsAHistoryOfItsOwn) {
   EXPECT_EQ(HistoryOf(part).parent, whole) << "the parent is dropped";
 }
 
-TEST_F(HistoryTest, ASnapshotIsTheParentOfWhatIsForkedFromIt) {
+TEST_F(HistoryTest, ASnapshotIsTheParentOfItsForks) {
   const SequenceHandle published =
       *memory_->snapshots().Publish(base_, kOwner, "snap", true, false);
   EXPECT_EQ(HistoryOf(published).parent, base_);
   EXPECT_EQ(HistoryOf(ForkOf(published)).parent, published);
 }
 
-TEST_F(HistoryTest, EachEditIsKeptWithItsCellsPositionsAndItsVerb) {
+TEST_F(HistoryTest, EachEditIsRecordedWithItsVerbAndPositions) {
   const SequenceHandle fork = ForkOf(base_);
   IdleRotator rotator;
   ASSERT_TRUE(memory_->sequences().RemoveRange(fork, {Pos{10}, Pos{20}}, Kind(7)));
@@ -118,7 +118,7 @@ TEST_F(HistoryTest, EachEditIsKeptWithItsCellsPositionsAndItsVerb) {
   EXPECT_TRUE(EditsOf(base_).empty());
 }
 
-TEST_F(HistoryTest, WhatChangesNoCellsPositionIsNoEdit) {
+TEST_F(HistoryTest, ChangesThatMoveNoCellAreNotEdits) {
   const SequenceHandle fork = ForkOf(base_, 33);
   IdleRotator rotator;
   IdleMover mover;
@@ -141,7 +141,7 @@ TEST_F(HistoryTest, WhatChangesNoCellsPositionIsNoEdit) {
   EXPECT_EQ(HistoryOf(fork).edit_count, 1u);
 }
 
-TEST_F(HistoryTest, WhatRetainingCutsOffIsAnEdit) {
+TEST_F(HistoryTest, CellsRemovedByRetainingAreAnEdit) {
   const SequenceHandle fork = ForkOf(base_);
   ASSERT_TRUE(memory_->sequences().RemoveRange(fork, {Pos{40}, Pos{50}}));
   ASSERT_TRUE(*memory_->prefixes().Retain(fork, Kind(29)));
@@ -168,7 +168,7 @@ TEST_F(HistoryTest, OfFortyEditsTheLastThirtyTwoAreKept) {
   EXPECT_TRUE(EditsOf(next).empty());
 }
 
-TEST_F(HistoryTest, TheCountOfEditsMayBeginAnewWithoutLosingOne) {
+TEST_F(HistoryTest, TheCountOfEditsWrapsWithoutLosingAnEdit) {
   const MetaCopy copy(memory_->meta_bytes());
   auto segments = MemorySegments::CreateAnonymous(*ComputeGeometry(SmallOptions(512)));
   std::ranges::copy(copy.bytes(), segments->meta.view().bytes().begin());
@@ -190,7 +190,7 @@ TEST_F(HistoryTest, TheCountOfEditsMayBeginAnewWithoutLosingOne) {
 }
 
 // Examines the bytes of `meta` that a kill would leave at each moment of the commit.
-TEST_F(HistoryTest, AnEditIsInTheHistoryIfAndOnlyIfItIsMade) {
+TEST_F(HistoryTest, AnEditIsRecordedIfAndOnlyIfItIsApplied) {
   const SequenceHandle fork = ForkOf(base_);
   for (std::uint32_t number = 0; number < kEditsKept; ++number) {
     ASSERT_TRUE(memory_->sequences().AddPositions(fork, {}, 1));

@@ -33,7 +33,7 @@ TEST(ListArenaTest, FreedNeighboursAreOneRunAgain) {
   EXPECT_EQ(arena, ListArena(10));
 }
 
-TEST(ListArenaTest, TakeRefusesWhatIsNotFree) {
+TEST(ListArenaTest, TakeRefusesARunThatIsNotFree) {
   ListArena arena(10);
   EXPECT_TRUE(arena.Take(4, 2));
   EXPECT_FALSE(arena.Take(5, 1));
@@ -47,7 +47,7 @@ TEST(ListArenaTest, TakeRefusesWhatIsNotFree) {
   EXPECT_EQ(arena.free_units(), 0u);
 }
 
-TEST(ListArenaTest, RandomUseEqualsABitmap) {
+TEST(ListArenaTest, RandomOperationsAgreeWithABitmap) {
   std::mt19937 random(7);
   ListArena arena(200);
   std::vector<bool> taken(200);

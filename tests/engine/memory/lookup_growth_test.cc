@@ -40,7 +40,7 @@ class LookupGrowthTest : public testing::TestWithParam<std::uint32_t> {
   std::vector<SequenceHandle> handles_;  // sequences of kOtherOwner
 };
 
-TEST_P(LookupGrowthTest, WhatOneSessionAsksLooksAtItsOwnSequencesAlone) {
+TEST_P(LookupGrowthTest, RequestsOfASessionVisitOnlyItsOwnSequences) {
   const RequestTag request{.session = SessionId{2}, .request = RequestId{9}, .kind = 1};
   EXPECT_EQ(memory_->sequences().UseOf(kOtherOwner.id), (OwnerUse{.sequences = 4}));
   EXPECT_TRUE(memory_->sequences().Create(kOtherOwner, request));
@@ -58,7 +58,7 @@ TEST_P(LookupGrowthTest, WhatOneSessionAsksLooksAtItsOwnSequencesAlone) {
   EXPECT_EQ(memory_->TakeLooks().records, 1u + 5u + 7u);
 }
 
-TEST_P(LookupGrowthTest, ListsLookAtEachRecordOnceAndAtAPortionUnderOneLock) {
+TEST_P(LookupGrowthTest, AListVisitsEachRecordOnceAndAPortionUnderEachLock) {
   const std::uint64_t live = memory_->Usage().live_sequences;
   const std::vector<SequenceInfo> all = memory_->sequences().List();
   EXPECT_EQ(all.size(), live);
@@ -77,7 +77,7 @@ TEST_P(LookupGrowthTest, ListsLookAtEachRecordOnceAndAtAPortionUnderOneLock) {
 
 // Every sequence has one cell, so every used block is sparse and a defragmentation reads every
 // list.
-TEST(DefragmentGrowthTest, ASliceLooksAtAPortionOfTheListsUnderOneLock) {
+TEST(DefragmentGrowthTest, ASliceVisitsAPortionOfTheListsUnderEachLock) {
   struct Mover final : CellMover {
     void MoveCells(std::uint32_t, BlockId, std::uint32_t, BlockId, std::uint32_t,
                    std::uint32_t) override {}

@@ -23,7 +23,7 @@ class Collector final : public SequenceVisitor {
   std::size_t extent_count = 0;
 };
 
-TEST(MapViewTest, SequencesAreSeenWithWhatTheyShare) {
+TEST(MapViewTest, VisitedSequencesHaveTheirSharedCells) {
   const auto memory = MakeMemory(SmallOptions(256));
   const SequenceHandle a = *memory->sequences().Create(kOwner);
   ASSERT_TRUE(AppendTokens(*memory, a, 0, 40));
@@ -38,7 +38,7 @@ TEST(MapViewTest, SequencesAreSeenWithWhatTheyShare) {
   EXPECT_EQ(collector.extent_count, 4u);
 }
 
-TEST(MapViewTest, AVisitEndsWhenItHasSeenEnoughAndGoesOn) {
+TEST(MapViewTest, AVisitEndsAtItsLimitAndCanBeResumed) {
   const auto memory = MakeMemory(SmallOptions(256));
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(AppendTokens(*memory, *memory->sequences().Create(kOwner), 0, 40));
@@ -56,7 +56,7 @@ TEST(MapViewTest, AVisitEndsWhenItHasSeenEnoughAndGoesOn) {
   EXPECT_GE(visits, 3);
 }
 
-TEST(MapViewTest, TheCommitNumberChangesWithEveryCommitAlone) {
+TEST(MapViewTest, TheCommitNumberChangesOnlyWithCommits) {
   const auto memory = MakeMemory(SmallOptions(256));
   const std::uint64_t before = memory->commit_number();
   (void)memory->sequences().List();

@@ -78,7 +78,7 @@ class GroupsTest : public testing::Test {
   std::unique_ptr<Memory> memory_;
 };
 
-TEST_F(GroupsTest, CommitDropsTheBlocksThatNoTokenToComeReaches) {
+TEST_F(GroupsTest, CommitDropsBlocksThatNoLaterTokenCanReach) {
   UseWindow();
   const SequenceHandle a = Make(32);
   EXPECT_EQ(FirstCell(a), 0u);
@@ -98,7 +98,7 @@ TEST_F(GroupsTest, CommitDropsTheBlocksThatNoTokenToComeReaches) {
   EXPECT_NE(memory_->BlockBytes(0, BlockId{0}), memory_->BlockBytes(1, BlockId{0}));
 }
 
-TEST_F(GroupsTest, ForksAndSnapshotsKeepWhatTheyReach) {
+TEST_F(GroupsTest, ForksAndSnapshotsKeepTheCellsOfTheirWindows) {
   UseWindow();
   const SequenceHandle a = Make(64);
   const SequenceHandle fork = ForkOf(a);
@@ -146,7 +146,7 @@ TEST_F(GroupsTest, AnEditThatReachesBackToDroppedCellsIsRefusedAndChangesNothing
   EXPECT_EQ(FirstCell(a), 0u);
 }
 
-TEST_F(GroupsTest, ACopyBehindDropsWhatTheSourceHasDropped) {
+TEST_F(GroupsTest, ACopyDropsTheCellsThatItsSourceHasDropped) {
   UseWindow();
   const SequenceHandle source = Make(200);
   const SequenceHandle a = Make(10);
@@ -160,7 +160,7 @@ TEST_F(GroupsTest, ACopyBehindDropsWhatTheSourceHasDropped) {
               Code::kWindowLost);
 }
 
-TEST_F(GroupsTest, ShiftsDivisionsAndSettlingMoveEveryGroup) {
+TEST_F(GroupsTest, ShiftsDivisionsAndSettlingChangeEveryGroup) {
   class Rotator : public CellRotator {
    public:
     Status RotateCell(std::uint32_t group, BlockId, std::uint32_t, Pos, BlockId, std::uint32_t,
@@ -199,7 +199,7 @@ TEST_F(GroupsTest, AStepThatLacksWindowBlocksNamesTheGroup) {
   EXPECT_LE(UsedBlocks(), 3u);
 }
 
-TEST_F(GroupsTest, ATextIsEncodedOnceAndBeforeTheFirstCell) {
+TEST_F(GroupsTest, ATextIsEncodedOnceBeforeTheFirstCell) {
   UseCross();
   const SequenceHandle a = Make(0);
   EXPECT_THAT(AppendTokens(*memory_, a, 1, 3).error().message, HasSubstr("no text is encoded"));
@@ -244,7 +244,7 @@ TEST_F(GroupsTest, AModelWithoutAnEncoderRefusesToEncode) {
   EXPECT_EQ(CodeOf(Encode(Make(0), 3)), Code::kUnsupported);
 }
 
-TEST_F(GroupsTest, AnAbandonedEncodingLeavesNothing) {
+TEST_F(GroupsTest, AnAbandonedEncodingLeavesNoCells) {
   UseCross();
   const SequenceHandle a = Make(0);
   const std::vector<TokenId> tokens(40, 1);
@@ -276,7 +276,7 @@ class GroupsDamageTest : public GroupsTest {
   }
 };
 
-TEST_F(GroupsDamageTest, OfAWindowGroup) {
+TEST_F(GroupsDamageTest, DamageOfAWindowGroupIsNamed) {
   UseWindow();
   (void)Make(200);
   using Record = layout::SequenceRecord;
@@ -298,7 +298,7 @@ TEST_F(GroupsDamageTest, OfAWindowGroup) {
   Expect("cross_cells", [](MetaView, Record& record) { record.cross_cells = 1; });
 }
 
-TEST_F(GroupsDamageTest, OfAnEncodedText) {
+TEST_F(GroupsDamageTest, DamageOfAnEncodedTextIsNamed) {
   UseCross();
   ASSERT_TRUE(Encode(Make(0), 40));
   using Record = layout::SequenceRecord;

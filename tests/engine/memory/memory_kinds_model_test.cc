@@ -16,7 +16,7 @@
 
 namespace kvd::memory_model {
 
-TEST(MemoryKindsModelTest, RandomOperationsDoWhatTheReferenceDoesForEveryKind) {
+TEST(MemoryKindsModelTest, RandomOperationsAgreeWithTheReferenceForEveryKind) {
   const std::uint64_t seed = SeedOfRun();
   const auto operations = static_cast<std::uint64_t>(60000 * test::TestScale());
   std::printf("KVD_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));

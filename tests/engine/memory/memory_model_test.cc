@@ -15,7 +15,7 @@
 
 namespace kvd::memory_model {
 
-TEST(MemoryModelTest, RandomOperationsDoWhatTheReferenceDoes) {
+TEST(MemoryModelTest, RandomOperationsAgreeWithTheReference) {
   const std::uint64_t seed = SeedOfRun();
   const auto operations = static_cast<std::uint64_t>(100000 * test::TestScale());
   std::printf("KVD_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));

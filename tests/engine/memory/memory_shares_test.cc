@@ -34,7 +34,7 @@ class MemorySharesTest : public ::testing::Test {
   std::unique_ptr<Memory> memory_ = MakeMemory(SmallOptions(4 * 32));
 };
 
-TEST_F(MemorySharesTest, WhatIsPromisedIsKeptFromOtherSequences) {
+TEST_F(MemorySharesTest, PromisedBlocksAreNotGivenToOtherSequences) {
   const SequenceHandle a = NewSequence(kOwner);
   const SequenceHandle b = NewSequence(kOwner);
   std::optional<AppendPromise> promise = *memory_->steps().Promise(a, 3 * 32);
@@ -45,7 +45,7 @@ TEST_F(MemorySharesTest, WhatIsPromisedIsKeptFromOtherSequences) {
   EXPECT_EQ(AppendTokens(*memory_, a, 1, 1).error().code, Code::kNoSpace) << "the pool is full";
 }
 
-TEST_F(MemorySharesTest, APromiseThatEndsFreesWhatWasNotUsed) {
+TEST_F(MemorySharesTest, TheEndOfAPromiseFreesItsUnusedBlocks) {
   const SequenceHandle a = NewSequence(kOwner);
   const SequenceHandle b = NewSequence(kOwner);
   {
@@ -67,7 +67,7 @@ TEST_F(MemorySharesTest, ALaterPromiseReplacesTheEarlierOneOfItsSequence) {
   EXPECT_EQ(AppendTokens(*memory_, b, 1, 1).error().code, Code::kNoSpace);
 }
 
-TEST_F(MemorySharesTest, TwoPromisesCannotBothHaveTheLastBlocks) {
+TEST_F(MemorySharesTest, TheLastBlocksCannotBePromisedTwice) {
   const SequenceHandle a = NewSequence(kOwner);
   const SequenceHandle b = NewSequence(kOwner);
   const auto first = memory_->steps().Promise(a, 3 * 32);
@@ -80,7 +80,7 @@ TEST_F(MemorySharesTest, TwoPromisesCannotBothHaveTheLastBlocks) {
 
 // The second part of the step finds no room. The blocks that the first part had taken from its
 // promise are promised again.
-TEST_F(MemorySharesTest, AStepThatFailsLeavesPromisesAsTheyWere) {
+TEST_F(MemorySharesTest, AFailedStepLeavesPromisesUnchanged) {
   LimitsOf(kOwner).blocks[0] = 4;  // with a limit, promises count for the owner
   const SequenceHandle a = NewSequence(kOwner);
   const SequenceHandle b = NewSequence(kOwner);
@@ -111,7 +111,7 @@ TEST_F(MemorySharesTest, APromiseCountsForItsOwner) {
   EXPECT_TRUE(AppendTokens(*memory_, NewSequence(kOwner), 1, 2 * 32)) << "another owner";
 }
 
-TEST_F(MemorySharesTest, RetainedSequencesGiveWayToAPromisedToken) {
+TEST_F(MemorySharesTest, RetainedSequencesAreEvictedForAPromisedToken) {
   const SequenceHandle retained = NewSequence(kOwner);
   ASSERT_TRUE(AppendTokens(*memory_, retained, 1, 3 * 32));
   constexpr SequenceOwner kNoSession{kOwner.id, SessionId{0}, 0};
@@ -126,7 +126,7 @@ TEST_F(MemorySharesTest, RetainedSequencesGiveWayToAPromisedToken) {
 
 // With counts_all, kOwner's limit applies to the sum over all owners. The limit refuses only
 // requests that increase this sum; a fork of another owner's blocks does not increase the sum.
-TEST_F(MemorySharesTest, BlocksThatAnotherOwnerHoldsAlreadyCanBeSharedAtTheLimit) {
+TEST_F(MemorySharesTest, BlocksOfAnotherOwnerCanBeSharedAtTheLimit) {
   LimitsOf(kOwner).counts_all = true;
   LimitsOf(kOwner).blocks[0] = 3;
   const SequenceHandle others = NewSequence(kStranger);
@@ -139,7 +139,7 @@ TEST_F(MemorySharesTest, BlocksThatAnotherOwnerHoldsAlreadyCanBeSharedAtTheLimit
   EXPECT_TRUE(AppendTokens(*memory_, others, 1, 32)) << "kStranger has no limit";
 }
 
-TEST_F(MemorySharesTest, WhatASaveAloneKeepsCountsForItsReader) {
+TEST_F(MemorySharesTest, CellsHeldOnlyByASaveCountForItsReader) {
   LimitsOf(kStranger).blocks[0] = 2;
   const SequenceHandle saved = NewSequence(kStranger);
   const SequenceHandle next = NewSequence(kStranger);
@@ -158,7 +158,7 @@ TEST_F(MemorySharesTest, WhatASaveAloneKeepsCountsForItsReader) {
   EXPECT_TRUE(AppendTokens(*memory_, next, 1, 64));
 }
 
-TEST_F(MemorySharesTest, WhatOthersReferToDoesNotCountForTheReaderToo) {
+TEST_F(MemorySharesTest, CellsWithOtherOwnersDoNotCountForTheReader) {
   LimitsOf(kStranger).blocks[0] = 2;
   const SequenceHandle read = NewSequence(kOwner);
   ASSERT_TRUE(AppendTokens(*memory_, read, 1, 64));
@@ -173,7 +173,7 @@ TEST_F(MemorySharesTest, WhatOthersReferToDoesNotCountForTheReaderToo) {
   EXPECT_TRUE(AppendTokens(*memory_, own, 1, 64));
 }
 
-TEST_F(MemorySharesTest, WhatASaveAloneKeepsCountsAgainstTheReserve) {
+TEST_F(MemorySharesTest, CellsHeldOnlyByASaveCountAgainstTheReserve) {
   LimitsOf(kOwner).counts_all = true;
   LimitsOf(kOwner).blocks[0] = 3;
   const SequenceHandle saved = NewSequence(kStranger);

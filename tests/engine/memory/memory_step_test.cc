@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST(MemoryStepTest, AFailedReserveNamesTheRequestAndKeepsTheOthersCells) {
+TEST(MemoryStepTest, AFailedReserveNamesTheRequestAndKeepsCellsOfOthers) {
   const auto memory = MakeMemory(SmallOptions(96));
   const SequenceHandle a = *memory->sequences().Create(kOwner);
   const SequenceHandle b = *memory->sequences().Create(kOwner);
@@ -34,7 +34,7 @@ TEST(MemoryStepTest, AFailedReserveNamesTheRequestAndKeepsTheOthersCells) {
   EXPECT_EQ(memory->Usage().free_blocks, 3u);
 }
 
-TEST(MemoryStepTest, AListThatFindsNoRoomFailsAtReserveAndAtCommit) {
+TEST(MemoryStepTest, AListWithoutRoomFailsAtReserveAndAtCommit) {
   MemoryOptions options = SmallOptions(1024);
   options.list_unit_count = 3;
   const auto memory = MakeMemory(options);
@@ -85,7 +85,7 @@ TEST(MemoryStepTest, ExtentsOfThePlanCoverPastAndNewCells) {
   EXPECT_EQ(contents.positions[69], 74);
 }
 
-TEST(MemoryStepTest, PositionsEndBeforeTheLargestNumber) {
+TEST(MemoryStepTest, TheLargestPositionIsRefused) {
   const auto memory = MakeMemory(SmallOptions(64));
   const SequenceHandle a = *memory->sequences().Create(kOwner);
   ASSERT_TRUE(AppendTokens(*memory, a, 0, 1));
@@ -108,7 +108,7 @@ TEST(MemoryStepTest, StoredPositionsDoNotOverflow) {
   EXPECT_EQ(memory->sequences().Query(a)->next_pos.value, 6);
 }
 
-TEST(MemoryStepTest, VerbsGoOnFromOtherThreadsWhileStepsRun) {
+TEST(MemoryStepTest, OtherThreadsRunVerbsWhileStepsRun) {
   MemoryOptions options = SmallOptions(2048);
   options.sequence_capacity = 64;
   const auto memory = MakeMemory(options);

@@ -49,7 +49,7 @@ class MemoryTest : public testing::Test {
   std::unique_ptr<Memory> memory_;
 };
 
-TEST_F(MemoryTest, AnAppendedSequenceReadsBackAndIsPristine) {
+TEST_F(MemoryTest, AnAppendedSequenceIsReadBackAndPristine) {
   const SequenceHandle handle = Make(70);
   const SequenceInfo info = *memory_->sequences().Query(handle);
   EXPECT_EQ(info.cell_count, 70u);
@@ -80,7 +80,7 @@ TEST_F(MemoryTest, ForkSharesCellsUntilOneSequenceDiverges) {
   EXPECT_EQ(ContentsOf(*memory_, fork).tokens[40], 600);
 }
 
-TEST_F(MemoryTest, TwoForksInOneStepTakeTheTailOnce) {
+TEST_F(MemoryTest, OfTwoForksInOneStepOneExtendsTheTail) {
   const SequenceHandle a = Make(10);
   const SequenceHandle b = ForkOf(a);
   const std::vector<TokenId> tokens = {1, 2};
@@ -97,7 +97,7 @@ TEST_F(MemoryTest, TwoForksInOneStepTakeTheTailOnce) {
   memory_->steps().EndStep(plan);
 }
 
-TEST_F(MemoryTest, ATailThatNobodyRefersToIsFilledAgain) {
+TEST_F(MemoryTest, AnUnreferencedTailIsReused) {
   const SequenceHandle a = Make(20);
   const SequenceHandle b = ForkOf(a, 10);
   ASSERT_TRUE(memory_->sequences().Drop(a));
@@ -106,7 +106,7 @@ TEST_F(MemoryTest, ATailThatNobodyRefersToIsFilledAgain) {
   EXPECT_EQ(memory_->sequences().Query(b)->pristine_cells, 13u);
 }
 
-TEST_F(MemoryTest, RemovingAMiddleLeavesAHoleAndAppendingGoesOnBehindTheLast) {
+TEST_F(MemoryTest, RemovingAMiddleLeavesAGapAndAppendingContinuesAtTheEnd) {
   const SequenceHandle handle = Make(10);
   EXPECT_EQ(*memory_->sequences().RemoveRange(handle, {Pos{3}, Pos{6}}), 3u);
   EXPECT_THAT(ContentsOf(*memory_, handle).positions, ElementsAre(0, 1, 2, 6, 7, 8, 9));
@@ -127,7 +127,7 @@ TEST_F(MemoryTest, CuttingTheEditedTailMakesASequencePristineAgain) {
   EXPECT_EQ(memory_->sequences().Query(handle)->pristine_cells, 8u);
 }
 
-TEST_F(MemoryTest, AShiftChangesNoForkAndAppendedCellsTakeTheLastDelta) {
+TEST_F(MemoryTest, AShiftChangesNoForkAndAppendedCellsUseTheLastDelta) {
   const SequenceHandle handle = Make(40);
   const SequenceHandle fork = ForkOf(handle);
   const Contents before = ContentsOf(*memory_, fork);
@@ -177,7 +177,7 @@ TEST_F(MemoryTest, CopyingAPrefixIntoAnEmptySequenceKeepsItPristine) {
   EXPECT_EQ(memory_->sequences().Query(destination)->extent_count, 2u);
 }
 
-TEST_F(MemoryTest, ACellHeldTwiceByOneSequenceAloneIsNotShared) {
+TEST_F(MemoryTest, ACellReferredToTwiceByOneSequenceIsNotShared) {
   const SequenceHandle a = Make(10);
   const SequenceHandle b = ForkOf(a);
   ASSERT_TRUE(memory_->sequences().AddPositions(b, {}, 100));
@@ -224,7 +224,7 @@ TEST_F(MemoryTest, NoSpaceNamesTheNumbersAndChangesNothing) {
   EXPECT_EQ(memory_->Usage().reclaimable_blocks, 2u);
 }
 
-TEST_F(MemoryTest, AnEditDuringAStepIsAConflictOfThatSequenceAlone) {
+TEST_F(MemoryTest, AnEditDuringAStepFailsOnlyThatSequence) {
   const SequenceHandle a = Make(40);
   const SequenceHandle b = Make(40);
   const std::vector<TokenId> tokens(30, 3);
@@ -274,7 +274,7 @@ TEST_F(MemoryTest, ASnapshotIsImmutableAndReplacedInOneCommit) {
   EXPECT_TRUE(memory_->snapshots().List().empty());
 }
 
-TEST_F(MemoryTest, KeepDropsTheSessionsOtherSequencesOnly) {
+TEST_F(MemoryTest, KeepDropsOnlyTheOtherSequencesOfTheSession) {
   const SequenceHandle kept = Make(3);
   const SequenceHandle dropped = Make(3);
   const SequenceHandle published = *memory_->snapshots().Publish(kept, kOwner, "p", false, false);
@@ -287,7 +287,7 @@ TEST_F(MemoryTest, KeepDropsTheSessionsOtherSequencesOnly) {
   EXPECT_FALSE(memory_->sequences().Query(dropped));
 }
 
-TEST_F(MemoryTest, DropAllIsAllOrNothing) {
+TEST_F(MemoryTest, DropAllDropsEverySequenceOrNone) {
   const SequenceHandle a = Make(3);
   const SequenceHandle b = Make(3);
   const SequenceHandle with_stale[] = {a, MakeHandle(IndexOf(b), 77)};
@@ -314,7 +314,7 @@ class CopyingRotator : public CellRotator {
   Code code_;
 };
 
-TEST_F(MemoryTest, DivisionRewritesTheCellsOfTheRangeAlone) {
+TEST_F(MemoryTest, DivisionRewritesOnlyTheCellsOfTheRange) {
   const SequenceHandle a = Make(8);
   const SequenceHandle fork = ForkOf(a);
   // positions: 0..3, 8..11
@@ -336,7 +336,7 @@ TEST_F(MemoryTest, DivisionRewritesTheCellsOfTheRangeAlone) {
   EXPECT_EQ(memory_->Usage().free_blocks, free_blocks);
 }
 
-TEST_F(MemoryTest, ADivisionInSlicesLetsStepsAndPackingInBetweenAndCommitsOnce) {
+TEST_F(MemoryTest, StepsAndPackingRunBetweenSlicesOfADivision) {
   const SequenceHandle whole = Make(40);
   const SequenceHandle sliced = ForkOf(whole);
   CopyingRotator rotator;
@@ -361,7 +361,7 @@ TEST_F(MemoryTest, ADivisionInSlicesLetsStepsAndPackingInBetweenAndCommitsOnce) 
   EXPECT_EQ(rotator.moves.size(), 80u);
 }
 
-TEST_F(MemoryTest, ADivisionThatIsAbandonedOrOvertakenHasChangedNothing) {
+TEST_F(MemoryTest, AnAbandonedOrOvertakenDivisionChangesNothing) {
   const SequenceHandle a = Make(40);
   const std::uint32_t free_blocks = memory_->Usage().free_blocks;
   CopyingRotator rotator;
@@ -392,7 +392,7 @@ TEST_F(MemoryTest, ADivisionThatIsAbandonedOrOvertakenHasChangedNothing) {
   EXPECT_EQ(memory_->sequences().Query(a)->next_pos.value, 41);
 }
 
-TEST_F(MemoryTest, ChangingTheFormOfKeysRewritesThoseOfAnotherForm) {
+TEST_F(MemoryTest, ChangingTheRotationOfKeysRewritesOnlyKeysOfAnotherRotation) {
   const SequenceHandle a = Make(70);
   const SequenceHandle fork = ForkOf(a);
   CopyingRotator rotator;
@@ -431,7 +431,7 @@ TEST_F(MemoryTest, ChangingTheFormOfKeysRewritesThoseOfAnotherForm) {
   EXPECT_EQ(*ChangeKeyForm(*memory_, a, 1, rotator), 0u) << "nothing has changed";
 }
 
-TEST_F(MemoryTest, SettlingRewritesWhatIsShiftedAndNothingElse) {
+TEST_F(MemoryTest, SettlingRewritesOnlyShiftedCells) {
   const SequenceHandle a = Make(70);
   const SequenceHandle fork = ForkOf(a);
   CopyingRotator rotator;
@@ -464,7 +464,7 @@ TEST_F(MemoryTest, SettlingRewritesWhatIsShiftedAndNothingElse) {
 // A shift of whole extents keeps the extents of the list; a shift of a part of an extent cuts or
 // joins extents. Shifts of whole extents and of parts of extents change exactly the positions of
 // the range's cells.
-TEST_F(MemoryTest, ShiftsOfWholeExtentsAndOfPartsShiftTheSameCells) {
+TEST_F(MemoryTest, ShiftsOfCompleteAndPartialExtentsShiftTheSameCells) {
   const auto shift = [&](SequenceHandle handle, std::int32_t begin, std::int32_t delta) {
     Contents expected = ContentsOf(*memory_, handle);
     for (std::int32_t& pos : expected.positions) pos += pos >= begin ? delta : 0;
@@ -496,7 +496,7 @@ class CountingMover : public CellMover {
   std::uint64_t cells = 0;
 };
 
-TEST_F(MemoryTest, PackingMovesSparseBlocksTogetherAndKeepsWhatIsShared) {
+TEST_F(MemoryTest, PackingJoinsSparseBlocksAndKeepsSharing) {
   std::vector<SequenceHandle> handles;
   for (int i = 0; i < 8; ++i) handles.push_back(Make(4, 100 * (i + 1)));
   const SequenceHandle fork = ForkOf(handles[3]);
@@ -544,7 +544,7 @@ class EditingMover : public CountingMover {
   std::function<void()> edit_;
 };
 
-TEST_F(MemoryTest, VerbsMayComeInWhileASliceIsPacked) {
+TEST_F(MemoryTest, VerbsCanRunWhileASliceIsPacked) {
   std::vector<SequenceHandle> handles;
   for (int i = 0; i < 6; ++i) handles.push_back(Make(4, 100 * (i + 1)));
   const Contents first = ContentsOf(*memory_, handles[0]);
@@ -564,7 +564,7 @@ TEST_F(MemoryTest, VerbsMayComeInWhileASliceIsPacked) {
   EXPECT_EQ(memory_->Usage().free_blocks, memory_->Usage().total_blocks - 1);
 }
 
-TEST_F(MemoryTest, PackingBringsTheFarEndOfThePoolForward) {
+TEST_F(MemoryTest, PackingMovesCellsFromTheEndOfThePoolForward) {
   const SequenceHandle first = Make(96);
   const SequenceHandle last = Make(64, 1000);
   const Contents before = ContentsOf(*memory_, last);

@@ -81,7 +81,7 @@ class OwnerTableTest : public testing::Test {
   OwnerTable table_{kTableCapacity};
 };
 
-TEST_F(OwnerTableTest, AnEmptyTableKnowsNothing) {
+TEST_F(OwnerTableTest, AnEmptyTableCountsNothing) {
   EXPECT_EQ(table_.UseOf(OwnerId{7}), OwnerUse{});
   EXPECT_EQ(table_.LastSession(), 0u);
   EXPECT_EQ(table_.LastRequest(7), 0u);
@@ -89,7 +89,7 @@ TEST_F(OwnerTableTest, AnEmptyTableKnowsNothing) {
   ExpectRight();
 }
 
-TEST_F(OwnerTableTest, ItSaysWhatALookAtEveryRecordSays) {
+TEST_F(OwnerTableTest, EveryLookupAgreesWithAFullScan) {
   std::mt19937 random(5);
   const auto pick = [&](std::uint32_t end) {
     return std::uniform_int_distribution<std::uint32_t>(0, end - 1)(random);
@@ -131,7 +131,7 @@ TEST_F(OwnerTableTest, ItSaysWhatALookAtEveryRecordSays) {
   EXPECT_EQ(table_.LastSession(), last_session);
 }
 
-TEST_F(OwnerTableTest, WhatIsDroppedWhileAListIsReadDoesNotStopIt) {
+TEST_F(OwnerTableTest, ASequenceDroppedDuringAListDoesNotEndTheList) {
   for (std::uint32_t index = 0; index < kTableCapacity; ++index) {
     record(index).flags = layout::kSequenceLive;
     record(index).owner_session = 3;

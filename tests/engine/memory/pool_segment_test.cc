@@ -115,7 +115,7 @@ TEST(PoolSegmentTest, NoSpaceIsAnErrorWithTheNumbers) {
 }
 #endif
 
-TEST(MemorySegmentsTest, FilesArePrivateAndReplaceWhatLayThere) {
+TEST(MemorySegmentsTest, NewFilesArePrivateAndReplaceEarlierOnes) {
   std::string name = (std::filesystem::temp_directory_path() / "kvd-segments-XXXXXX").string();
   ASSERT_NE(::mkdtemp(name.data()), nullptr);
   const UniqueFd directory(::open(name.c_str(), O_DIRECTORY | O_CLOEXEC));
@@ -136,7 +136,7 @@ TEST(MemorySegmentsTest, FilesArePrivateAndReplaceWhatLayThere) {
   std::filesystem::remove_all(name);
 }
 
-TEST(MemorySegmentsTest, BlocksOfAnIdleMemoryGoBackToTheSystem) {
+TEST(MemorySegmentsTest, BlocksOfAnIdleMemoryAreReturnedToTheSystem) {
   MemoryOptions options = SmallOptions(64 * 32);
   const MemoryGeometry geometry = *ComputeGeometry(options);
   // A slab of four blocks.

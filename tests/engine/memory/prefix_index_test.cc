@@ -54,7 +54,7 @@ TEST_F(PrefixIndexTest, TheLongestPrefixIsFoundToTheToken) {
   EXPECT_THAT(Find({}).candidates, IsEmpty());
 }
 
-TEST_F(PrefixIndexTest, NamespacesAreApart) {
+TEST_F(PrefixIndexTest, NamespacesAreSeparate) {
   Add(1, {1, 2, 3}, kSaltedSpace);
   EXPECT_EQ(Find({1, 2, 3}).depth, 0u);
   Add(2, {1, 2});
@@ -63,7 +63,7 @@ TEST_F(PrefixIndexTest, NamespacesAreApart) {
   EXPECT_EQ(Find({1, 2, 3}).depth, 0u);
 }
 
-TEST_F(PrefixIndexTest, PointsAreWhatServesWhereNotEveryDepthDoes) {
+TEST_F(PrefixIndexTest, WithPointsOnlyPrefixesThatEndAtAPointAreFound) {
   Add(1, {1, 2, 3, 4, 5, 6});
   index_.SetPoints(1, std::vector<std::uint32_t>{2, 4});
   Add(2, {1, 2, 3, 9});
@@ -75,7 +75,7 @@ TEST_F(PrefixIndexTest, PointsAreWhatServesWhereNotEveryDepthDoes) {
               ElementsAre(Candidate{2, 3}, Candidate{1, 2}));
 }
 
-TEST_F(PrefixIndexTest, WhatOthersBeginWithIsShared) {
+TEST_F(PrefixIndexTest, APrefixOfAnotherSequenceCountsAsShared) {
   Add(1, {1, 2, 3, 4});
   EXPECT_EQ(index_.CountUnshared(1), 4u);
   Add(2, {1, 2});
@@ -86,7 +86,7 @@ TEST_F(PrefixIndexTest, WhatOthersBeginWithIsShared) {
   EXPECT_FALSE(index_.IsCovered(1, [](std::uint32_t) { return true; }));
 }
 
-TEST_F(PrefixIndexTest, ATreeAsDeepAsManySequencesIsTakenDown) {
+TEST_F(PrefixIndexTest, ADeepTreeIsDestroyedWithoutRecursion) {
   constexpr std::uint32_t kCount = 100'000;
   PrefixIndex index(kCount);
   Tokens tokens;

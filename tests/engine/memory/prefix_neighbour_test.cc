@@ -27,7 +27,7 @@ class PrefixNeighbourTest : public testing::Test {
   std::unique_ptr<Memory> memory_ = MakeMemory(SmallOptions(1024));
 };
 
-TEST_F(PrefixNeighbourTest, TheLongestCommonPartAndTheTokenBehindItAreFound) {
+TEST_F(PrefixNeighbourTest, TheLongestCommonPrefixAndTheNextTokenAreFound) {
   Make(kOwner, 1, 20);
   const SequenceHandle longest = Make(kOwner, 1, 40);
   const PrefixNeighbour found = memory_->prefixes().FindNeighbour(kOwner, Prompt(1, 30, 900));
@@ -36,7 +36,7 @@ TEST_F(PrefixNeighbourTest, TheLongestCommonPartAndTheTokenBehindItAreFound) {
   EXPECT_EQ(found.next, 31);
 }
 
-TEST_F(PrefixNeighbourTest, ShortPartsAndWholePromptsCountToo) {
+TEST_F(PrefixNeighbourTest, ShortPrefixesAndCompletePromptsAreFound) {
   const SequenceHandle only = Make(kOwner, 1, 40);
   const PrefixNeighbour few = memory_->prefixes().FindNeighbour(kOwner, Prompt(1, 2, 900));
   EXPECT_EQ(few.sequence, only);
@@ -50,7 +50,7 @@ TEST_F(PrefixNeighbourTest, ShortPartsAndWholePromptsCountToo) {
   EXPECT_EQ(memory_->prefixes().FindNeighbour(kOwner, {}).sequence, SequenceHandle::kNone);
 }
 
-TEST_F(PrefixNeighbourTest, OfSeveralThatAreAsNearOneThatGoesOnIsTold) {
+TEST_F(PrefixNeighbourTest, OfEquallyLongMatchesOneThatContinuesIsReturned) {
   const SequenceHandle ends = Make(kOwner, 1, 30);
   const SequenceHandle goes_on = Make(kOwner, 1, 31);
   const PrefixNeighbour found = memory_->prefixes().FindNeighbour(kOwner, Prompt(1, 30, 900));
@@ -59,7 +59,7 @@ TEST_F(PrefixNeighbourTest, OfSeveralThatAreAsNearOneThatGoesOnIsTold) {
   EXPECT_EQ(found.next, 31);
 }
 
-TEST_F(PrefixNeighbourTest, WhatLiesBehindAnEditIsTold) {
+TEST_F(PrefixNeighbourTest, AMatchThatEndsAtAnEditIsReturned) {
   const SequenceHandle edited = Make(kOwner, 1, 40);
   ASSERT_TRUE(memory_->sequences().RemoveRange(edited, {Pos{20}, Pos{25}}));
   const PrefixNeighbour found = memory_->prefixes().FindNeighbour(kOwner, Prompt(1, 30, 900));
@@ -67,7 +67,7 @@ TEST_F(PrefixNeighbourTest, WhatLiesBehindAnEditIsTold) {
   EXPECT_EQ(found.next, 26);
 }
 
-TEST_F(PrefixNeighbourTest, OtherUidsAndSaltsAreNotThere) {
+TEST_F(PrefixNeighbourTest, SequencesOfOtherUidsAndSaltsAreNotFound) {
   Make(kStranger, 1, 40);
   Make(kSalted, 1, 40);
   EXPECT_EQ(memory_->prefixes().FindNeighbour(kOwner, Prompt(1, 30, 900)).sequence,
@@ -78,7 +78,7 @@ TEST_F(PrefixNeighbourTest, OtherUidsAndSaltsAreNotThere) {
   EXPECT_EQ(memory_->prefixes().FindNeighbour(kOwner, Prompt(1, 30, 900)).common, 5u);
 }
 
-TEST_F(PrefixNeighbourTest, PublicSnapshotsOfOthersAreThereAndPrivateOnesAreNot) {
+TEST_F(PrefixNeighbourTest, OnlyPublicSnapshotsOfOtherUidsAreFound) {
   const SequenceHandle secret = Make(kStranger, 1, 40);
   const SequenceHandle shown = Make(kStranger, 100, 40);
   ASSERT_TRUE(memory_->snapshots().Publish(secret, kStranger, "secret", false, false));

@@ -72,7 +72,7 @@ class PrefixSharingTest : public testing::Test {
   std::unique_ptr<Memory> memory_;
 };
 
-TEST_F(PrefixSharingTest, APromptTakesTheLongestPrefixToTheTokenAndNoBlocks) {
+TEST_F(PrefixSharingTest, APromptTakesTheLongestPrefixAndNoNewBlocks) {
   Make(Count(1, 100));
   const SequenceHandle longest = Make(Join(Count(1, 77), Count(900, 10)));
   const std::uint32_t used = UsedBlocks();
@@ -98,7 +98,7 @@ TEST_F(PrefixSharingTest, TheLastTokenOfAPromptIsAlwaysComputed) {
   EXPECT_EQ(Take(Count(1, 40)).cells, 39u);
 }
 
-TEST_F(PrefixSharingTest, WhatHasBeenTakenIsAddedToAsTheSourceGrows) {
+TEST_F(PrefixSharingTest, ATakenPrefixIsExtendedAsTheSourceGrows) {
   const SequenceHandle first = Make(Count(1, 40));
   const SequenceHandle second = *memory_->sequences().Create(kOwner);
   EXPECT_EQ(Take(second, Count(1, 200)).cells, 40u);
@@ -111,7 +111,7 @@ TEST_F(PrefixSharingTest, WhatHasBeenTakenIsAddedToAsTheSourceGrows) {
             100u);
 }
 
-TEST_F(PrefixSharingTest, OnlyAPromptsOwnCellsMayBeReplaced) {
+TEST_F(PrefixSharingTest, OnlyCellsOfTheSamePromptMayBeReplaced) {
   Make(Count(1, 60));
   const SequenceHandle other = Make(Count(500, 20));
   const Result<PrefixTaken> taken =
@@ -128,7 +128,7 @@ TEST_F(PrefixSharingTest, OnlyAPromptsOwnCellsMayBeReplaced) {
             Code::kNotFound);
 }
 
-TEST_F(PrefixSharingTest, EachReasonWhyNotMore) {
+TEST_F(PrefixSharingTest, EachLimitOfReuseHasItsReason) {
   const SequenceHandle edited = Make(Count(1, 100));
   ASSERT_TRUE(memory_->sequences().AddPositions(edited, {Pos{40}, kPosEnd}, 5));
   EXPECT_EQ(Take(Count(1, 100)).cells, 40u);
@@ -144,7 +144,7 @@ TEST_F(PrefixSharingTest, EachReasonWhyNotMore) {
       << "sequences of salted namespaces are not revealed to other namespaces";
 }
 
-TEST_F(PrefixSharingTest, NamespacesAreWidenedByPublishing) {
+TEST_F(PrefixSharingTest, PublishingWidensTheNamespace) {
   const SequenceHandle mine = Make(Count(1, 64));
   EXPECT_EQ(Take(Count(1, 64), kStranger).cells, 0u);
   ASSERT_TRUE(memory_->snapshots().Publish(mine, kOwner, "mine", false, false));
@@ -180,7 +180,7 @@ TEST_F(PrefixSharingTest, RetainingKeepsThePristinePartOnce) {
   EXPECT_EQ(memory_->prefixes().Retain(SequenceHandle{77}).error().code, Code::kNotFound);
 }
 
-TEST_F(PrefixSharingTest, RetainedSequencesMakeRoomThoseOfLittleUseFirst) {
+TEST_F(PrefixSharingTest, TheLeastUsefulRetainedSequencesAreEvictedFirst) {
   memory_ = MakeMemory(SmallOptions(4 * 32));
   const SequenceHandle old = Make(Count(100, 32));
   ASSERT_TRUE(*memory_->prefixes().Retain(old));
@@ -205,7 +205,7 @@ TEST_F(PrefixSharingTest, RetainedSequencesMakeRoomThoseOfLittleUseFirst) {
   EXPECT_EQ(memory_->prefixes().counters().tokens_evicted, 64u);
 }
 
-TEST_F(PrefixSharingTest, WhatABriefHoldKeepsIsWaitedForNotRefused) {
+TEST_F(PrefixSharingTest, AStepWaitsForCellsUnderABriefHold) {
   memory_ = MakeMemory(SmallOptions(4 * 32));
   const SequenceHandle retained = Make(Count(100, 4 * 32));
   ASSERT_TRUE(*memory_->prefixes().Retain(retained));
@@ -222,7 +222,7 @@ TEST_F(PrefixSharingTest, WhatABriefHoldKeepsIsWaitedForNotRefused) {
   EXPECT_TRUE(Append(live, Count(1, 4 * 32)));
 }
 
-TEST_F(PrefixSharingTest, NothingIsEvictedForWhatCannotBeDoneAnyhow) {
+TEST_F(PrefixSharingTest, ARequestThatCannotSucceedEvictsNothing) {
   memory_ = MakeMemory(SmallOptions(4 * 32));
   const SequenceHandle retained = Make(Count(100, 32));
   ASSERT_TRUE(*memory_->prefixes().Retain(retained));
@@ -232,7 +232,7 @@ TEST_F(PrefixSharingTest, NothingIsEvictedForWhatCannotBeDoneAnyhow) {
   EXPECT_TRUE(Append(live, Count(1, 32 * 4)));
 }
 
-TEST_F(PrefixSharingTest, AFullTableOfRetainedSequencesRefusesNoNewOnes) {
+TEST_F(PrefixSharingTest, AFullTableOfRetainedSequencesRefusesNoNewSequence) {
   for (int i = 0; i < 12; ++i) {
     ASSERT_TRUE(*memory_->prefixes().Retain(Make(Count(1 + 100 * i, 32))));
   }
@@ -257,7 +257,7 @@ TEST_F(PrefixSharingTest, TheNumberOfRetainedSequencesCanBeLimited) {
   EXPECT_EQ(UsedBlocks(), 0u);
 }
 
-TEST_F(PrefixSharingTest, AWindowServesWhereItsCellsAreHeldStill) {
+TEST_F(PrefixSharingTest, AWindowedPrefixIsReusedIfItsCellsAreStillHeld) {
   MemoryOptions options = SmallOptions(1024);
   options.groups.push_back({.cells = 1024, .layers = {{1, 2, 2}}, .window = 64});
   memory_ = MakeMemory(options);
@@ -273,7 +273,7 @@ TEST_F(PrefixSharingTest, AWindowServesWhereItsCellsAreHeldStill) {
       << "served by the sequence of 80 tokens";
 }
 
-TEST_F(PrefixSharingTest, ARecurrentStateServesWhereItIsKept) {
+TEST_F(PrefixSharingTest, ARecurrentPrefixIsReusedIfItsStateIsKept) {
   MemoryOptions options = SmallOptions(1024);
   options.groups[0].layers.clear();
   options.state_bytes = 64;
@@ -306,7 +306,7 @@ TEST_F(PrefixSharingTest, ARecurrentStateServesWhereItIsKept) {
 // Random sequences are retained, pinned, dropped and appended to. An append fails only if the
 // blocks that are free or reclaimable do not suffice, and live and pinned sequences keep their
 // tokens.
-TEST_F(PrefixSharingTest, RandomWorkIsRefusedOnlyWhenNothingIsLeftToEvict) {
+TEST_F(PrefixSharingTest, RandomRequestsAreRefusedOnlyIfNothingCanBeEvicted) {
   const char* const seed_text = std::getenv("KVD_TEST_SEED");
   const std::uint64_t seed =
       seed_text != nullptr ? std::strtoull(seed_text, nullptr, 10) : std::random_device()();

@@ -124,7 +124,7 @@ TEST_F(RebuildTest, DamagedHistoriesAreNamed) {
 
 // Owner numbers above kOwnerMax are invalid, because the tables use the two largest numbers for "no
 // owner" and "several owners".
-TEST_F(RebuildTest, OwnersAndSessionsThatNoDaemonHasGivenAreNamed) {
+TEST_F(RebuildTest, OwnersAndSessionsWithImpossibleIdsAreNamed) {
   for (const std::uint64_t owner : {~0ull, ~0ull - 1, 1ull << 63}) {
     ExpectRecord("owner", [&](SequenceRecord& record) { record.owner = owner; });
     Expect("snapshot 0 owner", [&](const Copy& copy) { copy.meta.snapshots()[0].owner = owner; });
@@ -134,7 +134,7 @@ TEST_F(RebuildTest, OwnersAndSessionsThatNoDaemonHasGivenAreNamed) {
                [](SequenceRecord& record) { record.request_session = ~0ull; });
 }
 
-TEST_F(RebuildTest, TheTablesOfUndamagedBytesAreTheLiveOnes) {
+TEST_F(RebuildTest, RebuiltTablesOfUndamagedBytesEqualTheLiveOnes) {
   const Copy copy = MakeCopy();
   const Result<DerivedTables> tables = RebuildTables(copy.bytes());
   ASSERT_TRUE(tables) << tables.error().message;
@@ -364,7 +364,7 @@ TEST_F(RebuildTest, APublishedRecordIsAppliedToACopy) {
   EXPECT_THAT(RebuildTables(published[0].bytes()).error().message, HasSubstr("commit record"));
 }
 
-TEST_F(RebuildTest, RandomDamageIsAnErrorOrHarmlessNeverACrash) {
+TEST_F(RebuildTest, RandomDamageCausesNoCrash) {
   std::mt19937_64 random(5);
   const MetaOffsets& offsets = view_.offsets();
   const Copy copy = MakeCopy();

@@ -70,7 +70,7 @@ class ReservationTest : public ::testing::Test {
   }
 };
 
-TEST_F(ReservationTest, WhatIsTakenIsGivenBackAtTheEnd) {
+TEST_F(ReservationTest, AReservationReturnsItsAmountAtTheEnd) {
   const Free one_less{all_.blocks - 1, all_.states - 1, all_.logits - 1, 1, 1};
   {
     const Reservation reservation = Take();
@@ -80,7 +80,7 @@ TEST_F(ReservationTest, WhatIsTakenIsGivenBackAtTheEnd) {
   EXPECT_EQ(Now(), all_);
 }
 
-TEST_F(ReservationTest, AMovedOneGivesBackOnce) {
+TEST_F(ReservationTest, AMovedReservationReturnsItsAmountOnce) {
   Reservation first = Take();
   Reservation second = std::move(first);
   EXPECT_FALSE(first.is_open());  // NOLINT(bugprone-use-after-move): tests the moved-from object
@@ -92,7 +92,7 @@ TEST_F(ReservationTest, AMovedOneGivesBackOnce) {
   EXPECT_EQ(Now(), all_);
 }
 
-TEST_F(ReservationTest, AssignmentGivesBackWhatWasThere) {
+TEST_F(ReservationTest, AssignmentReturnsTheEarlierAmount) {
   Reservation kept = Take();
   {
     Reservation other = Take();
@@ -105,7 +105,7 @@ TEST_F(ReservationTest, AssignmentGivesBackWhatWasThere) {
   EXPECT_EQ(Now(), all_);
 }
 
-TEST_F(ReservationTest, OneThatWasGivenBackCanBeOpenedAgain) {
+TEST_F(ReservationTest, AReturnedReservationCanBeOpenedAgain) {
   Reservation reservation = Take();
   {
     const MutexLock lock(store_.mutex);

@@ -62,7 +62,7 @@ void RunEpisodes(bool evicts) {
 
 }  // namespace
 
-TEST(ResourceInvariantsTest, WhatIsHeldIsWithinTheShareAndWhatWasRefusedChangedNothing) {
+TEST(ResourceInvariantsTest, RandomOperationsStayWithinSharesAndRefusalsChangeNothing) {
   RunEpisodes(false);
 }
 

@@ -58,7 +58,7 @@ class RestoreTest : public testing::Test {
   RestoreRequest request_;
 };
 
-TEST_F(RestoreTest, ARestoredSequenceGoesOnWhereTheSavedOneStood) {
+TEST_F(RestoreTest, ARestoredSequenceContinuesWhereTheSavedOneEnded) {
   request_.pristine_cells = 1;
   const std::uint32_t checkpoints[] = {5, 12, 40};
   request_.checkpoint_cells = checkpoints;
@@ -87,7 +87,7 @@ TEST_F(RestoreTest, ARestoredSequenceGoesOnWhereTheSavedOneStood) {
   EXPECT_EQ(memory_->sequences().Query(handle_)->cell_count, 70u);
 }
 
-TEST_F(RestoreTest, AnAbandonedOneLeavesNothingBehind) {
+TEST_F(RestoreTest, AnAbandonedRestoreLeavesNoCells) {
   const PoolUsage before = memory_->Usage();
   Restore restore;
   ASSERT_TRUE(Into(memory_->restores().Begin(request_), &restore));
@@ -98,7 +98,7 @@ TEST_F(RestoreTest, AnAbandonedOneLeavesNothingBehind) {
   EXPECT_EQ(memory_->sequences().Query(handle_)->cell_count, 0u);
 }
 
-TEST_F(RestoreTest, ASequenceThatChangedMeanwhileIsAConflict) {
+TEST_F(RestoreTest, ASequenceChangedDuringARestoreIsAConflict) {
   for (const bool drops : {false, true}) {
     Restore restore;
     ASSERT_TRUE(Into(memory_->restores().Begin(request_), &restore));
@@ -157,7 +157,7 @@ TEST_F(RestoreTest, NumbersOutOfTheirRangeAreNamed) {
   ExpectRefused(Code::kInvalidArgument, "position of cell 3: 2147483647");
 }
 
-TEST_F(RestoreTest, OnlyAnEmptySequenceIsRestored) {
+TEST_F(RestoreTest, OnlyAnEmptySequenceCanBeRestored) {
   ASSERT_TRUE(AppendTokens(*memory_, handle_, 1, 3));
   ExpectRefused(Code::kExists, "holds 3 cells");
   ASSERT_TRUE(memory_->sequences().Clear(handle_));
@@ -165,7 +165,7 @@ TEST_F(RestoreTest, OnlyAnEmptySequenceIsRestored) {
   ExpectRefused(Code::kPermission, "published");
 }
 
-TEST_F(RestoreTest, WantOfRoomIsToldInNumbers) {
+TEST_F(RestoreTest, TheErrorForMissingRoomHasTheNumbers) {
   tokens_.resize(300);
   positions_.clear();
   for (std::int32_t at = 0; at < 300; ++at) positions_.push_back(Pos{at});

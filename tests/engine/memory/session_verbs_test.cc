@@ -111,7 +111,7 @@ class SessionVerbsTest : public testing::Test {
   std::uint64_t request_ = 100;
 };
 
-TEST_F(SessionVerbsTest, EveryVerbIsRememberedWithItsChange) {
+TEST_F(SessionVerbsTest, EveryVerbIsRecordedTogetherWithItsChange) {
   SequenceHandle made = SequenceHandle::kNone;
   AppliedReply reply = ExpectTogether(
       [&](const RequestTag& applied) { made = *memory_->sequences().Create(kOwner, applied); });
@@ -168,7 +168,7 @@ TEST_F(SessionVerbsTest, EveryVerbIsRememberedWithItsChange) {
   });
 }
 
-TEST_F(SessionVerbsTest, WhatBecomesOfPrefixesIsRememberedWithIt) {
+TEST_F(SessionVerbsTest, RetainingAndPinningAreRecordedTogetherWithTheirChange) {
   const SequenceHandle whole = Filled(40);
   AppliedReply reply = ExpectTogether([&](const RequestTag& applied) {
     EXPECT_TRUE(memory_->sequences().SetOwner(whole, kOwner, layout::kSequencePinned, 0, applied));
@@ -209,7 +209,7 @@ TEST_F(SessionVerbsTest, WhatBecomesOfPrefixesIsRememberedWithIt) {
   EXPECT_EQ(reply.cells, 0u);
 }
 
-TEST_F(SessionVerbsTest, WhatChangesFilesIsRememberedAsBegunAndAsEnded) {
+TEST_F(SessionVerbsTest, ChangesOfFilesAreRecordedAtTheirBeginAndEnd) {
   RequestTag request;
   AppliedReply reply = ExpectTogether(
       [&](const RequestTag& applied) {
@@ -239,7 +239,7 @@ TEST_F(SessionVerbsTest, WhatChangesFilesIsRememberedAsBegunAndAsEnded) {
             Code::kNotFound);
 }
 
-TEST_F(SessionVerbsTest, DivisionsAreRememberedWithTheirChange) {
+TEST_F(SessionVerbsTest, DivisionsAreRecordedTogetherWithTheirChange) {
   struct NoRotation final : CellRotator {
     Status RotateCell(std::uint32_t, BlockId, std::uint32_t, Pos, BlockId, std::uint32_t,
                       Pos) override {
@@ -260,7 +260,7 @@ TEST_F(SessionVerbsTest, DivisionsAreRememberedWithTheirChange) {
       /*changes=*/false);
 }
 
-TEST_F(SessionVerbsTest, WhatFindsNothingToChangeIsRememberedToo) {
+TEST_F(SessionVerbsTest, RequestsThatChangeNothingAreRecorded) {
   const SequenceHandle handle = Filled(5);
   const SequenceHandle other = *memory_->sequences().Create(kOwner);
   const auto expect = [&](const std::function<void(const RequestTag&)>& verb) {
@@ -281,7 +281,7 @@ TEST_F(SessionVerbsTest, WhatFindsNothingToChangeIsRememberedToo) {
   });
 }
 
-TEST_F(SessionVerbsTest, PartsOfARequestMarkWhatTheyMakeAndNoMore) {
+TEST_F(SessionVerbsTest, UnfinishedRequestsMarkOnlyTheSequencesThatTheyCreate) {
   RequestTag part = Next();
   part.completes = false;
   const SequenceHandle made = *memory_->sequences().Create(kOwner, part);
@@ -291,7 +291,7 @@ TEST_F(SessionVerbsTest, PartsOfARequestMarkWhatTheyMakeAndNoMore) {
   EXPECT_EQ(memory_->sessions().LastRequest(kSession), part.request);
 }
 
-TEST_F(SessionVerbsTest, TheWindowForgetsTheLowestRequests) {
+TEST_F(SessionVerbsTest, TheLowestRequestsLeaveTheWindow) {
   const SequenceHandle handle = Filled(1);
   const std::uint64_t first = request_ + 1;
   for (std::uint32_t i = 0; i < layout::kAppliedMax + 3; ++i) {
@@ -340,7 +340,7 @@ TEST_F(SessionVerbsTest, StepsMarkTheirRequest) {
   EXPECT_EQ(memory_->sequences().Query(handle)->request, RequestId{});
 }
 
-TEST_F(SessionVerbsTest, SessionsComeAndGo) {
+TEST_F(SessionVerbsTest, SessionsAreAddedAndRemoved) {
   EXPECT_EQ(memory_->sessions().Open(MakeSession(kSession)).error().code, Code::kExists);
   EXPECT_EQ(memory_->sessions().Open(MakeSession(SessionId::kNone)).error().code,
             Code::kInvalidArgument);

@@ -117,7 +117,7 @@ class StateMemoryTest : public testing::Test {
   std::size_t replayed_ = 0;
 };
 
-TEST_F(StateMemoryTest, AStepWritesAFreshSlotAndGivesTheOldOneBack) {
+TEST_F(StateMemoryTest, AStepWritesANewSlotAndFreesTheOldOne) {
   const SequenceHandle a = Make(5);
   EXPECT_EQ(FreeSlots(), 7u);
   ASSERT_TRUE(Append(a, 6, 40));
@@ -128,7 +128,7 @@ TEST_F(StateMemoryTest, AStepWritesAFreshSlotAndGivesTheOldOneBack) {
   ExpectStateIsThatOfItsTokens(a);
 }
 
-TEST_F(StateMemoryTest, AForkSharesTheSlotUntilOneOfThemGoesOn) {
+TEST_F(StateMemoryTest, AForkSharesTheSlotUntilOneOfThemContinues) {
   const SequenceHandle a = Make(5);
   const SequenceHandle fork = *Fork(a);
   EXPECT_EQ(FreeSlots(), 7u);
@@ -143,7 +143,7 @@ TEST_F(StateMemoryTest, AForkSharesTheSlotUntilOneOfThemGoesOn) {
   ExpectStateIsThatOfItsTokens(fork);
 }
 
-TEST_F(StateMemoryTest, ATailIsRemovedAtOnceWhereACheckpointIsAndReplayedElsewhere) {
+TEST_F(StateMemoryTest, ATailIsRemovedAtOnceAtACheckpointAndReplayedElsewhere) {
   const SequenceHandle a = Make(10);
   EXPECT_TRUE(*memory_->states().KeepCheckpoint(a));
   EXPECT_TRUE(*memory_->states().KeepCheckpoint(a))
@@ -165,7 +165,7 @@ TEST_F(StateMemoryTest, ATailIsRemovedAtOnceWhereACheckpointIsAndReplayedElsewhe
   EXPECT_EQ(FreeSlots(), 8u);
 }
 
-TEST_F(StateMemoryTest, ARangeInTheMiddleIsReplayedFromBeforeIt) {
+TEST_F(StateMemoryTest, RemovingAMiddleRangeReplaysFromBeforeIt) {
   const SequenceHandle a = Make(10);
   EXPECT_TRUE(*memory_->states().KeepCheckpoint(a));
   ASSERT_TRUE(Append(a, 11, 60));
@@ -181,7 +181,7 @@ TEST_F(StateMemoryTest, ARangeInTheMiddleIsReplayedFromBeforeIt) {
   ExpectStateIsThatOfItsTokens(a);
 }
 
-TEST_F(StateMemoryTest, ForksAndCopiesOfFewerCellsNeedACheckpointThere) {
+TEST_F(StateMemoryTest, ForksAndCopiesOfAPrefixNeedACheckpointAtItsEnd) {
   const SequenceHandle a = Make(10);
   EXPECT_TRUE(*memory_->states().KeepCheckpoint(a));
   ASSERT_TRUE(Append(a, 11, 60));
@@ -202,7 +202,7 @@ TEST_F(StateMemoryTest, ForksAndCopiesOfFewerCellsNeedACheckpointThere) {
   ExpectStateIsThatOfItsTokens(whole);
 }
 
-TEST_F(StateMemoryTest, ShiftsAndDivisionsAreOfNoConcernToTheState) {
+TEST_F(StateMemoryTest, ShiftsDoNotChangeTheState) {
   const SequenceHandle a = Make(40);
   EXPECT_TRUE(*memory_->states().KeepCheckpoint(a));
   ASSERT_TRUE(memory_->sequences().AddPositions(a, {Pos{20}, kPosEnd}, 7));
@@ -212,7 +212,7 @@ TEST_F(StateMemoryTest, ShiftsAndDivisionsAreOfNoConcernToTheState) {
   EXPECT_EQ(memory_->Usage().checkpoint_slots, 1u);
 }
 
-TEST_F(StateMemoryTest, ARewindOfASequenceThatChangedIsAConflict) {
+TEST_F(StateMemoryTest, RewindingAChangedSequenceIsAConflict) {
   const SequenceHandle a = Make(10);
   ASSERT_TRUE(Append(a, 11, 9));
   Rewind rewind;
@@ -229,7 +229,7 @@ TEST_F(StateMemoryTest, ARewindOfASequenceThatChangedIsAConflict) {
   EXPECT_EQ(FreeSlots(), 7u);
 }
 
-TEST_F(StateMemoryTest, CheckpointsGiveWayToStepsAndWithoutThemStepsFailWithTheNumbers) {
+TEST_F(StateMemoryTest, StepsEvictCheckpointsAndWithoutCheckpointsFailWithTheNumbers) {
   Use(3, 2);
   const SequenceHandle a = Make(10);
   EXPECT_TRUE(*memory_->states().KeepCheckpoint(a));
@@ -253,7 +253,7 @@ TEST_F(StateMemoryTest, CheckpointsGiveWayToStepsAndWithoutThemStepsFailWithTheN
   ExpectStateIsThatOfItsTokens(c);
 }
 
-TEST_F(StateMemoryTest, CheckpointsAreThinnedNotLost) {
+TEST_F(StateMemoryTest, CheckpointsAreThinnedOutAndNotDroppedTogether) {
   Use(64, 40);
   const SequenceHandle a = Make(1);
   for (int i = 0; i < 40; ++i) {
@@ -266,7 +266,7 @@ TEST_F(StateMemoryTest, CheckpointsAreThinnedNotLost) {
   ExpectStateIsThatOfItsTokens(a);
 }
 
-TEST_F(StateMemoryTest, KeptLogitsGoWithTheSequenceAndWithTheNextToken) {
+TEST_F(StateMemoryTest, KeptLogitsAreDroppedWithTheSequenceOrTheNextToken) {
   const SequenceHandle a = Make(10);
   const float row[2] = {1.5f, -2.0f};
   float read[2] = {};

@@ -13,7 +13,7 @@
 namespace kvd {
 namespace {
 
-TEST(BundledModelTest, IsTheFileByteForByteAndAlignedForTheKernels) {
+TEST(BundledModelTest, TheBundledBytesEqualTheFileAndAreAligned) {
   std::ifstream file("models/notebook-1m-q8_0.gguf", std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
   ASSERT_FALSE(bytes.empty());

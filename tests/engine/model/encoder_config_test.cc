@@ -25,7 +25,7 @@ TEST(EncoderConfigTest, TheFileNamesThePooling) {
                 "bert.pooling_type: 5, must be 0 to 4");
 }
 
-TEST(EncoderConfigTest, NamesOfPoolings) {
+TEST(EncoderConfigTest, PoolingsAreFoundByName) {
   for (const Pooling pooling :
        {Pooling::kNone, Pooling::kMean, Pooling::kCls, Pooling::kLast, Pooling::kRank}) {
     EXPECT_EQ(PoolingByName(PoolingName(pooling)), pooling);
@@ -33,7 +33,7 @@ TEST(EncoderConfigTest, NamesOfPoolings) {
   EXPECT_EQ(PoolingByName("sum"), std::nullopt);
 }
 
-TEST(EncoderConfigTest, WindowsReachToBothSides) {
+TEST(EncoderConfigTest, WindowsExtendToBothSides) {
   const auto modern = Encoder("modern-bert").U32("attention.sliding_window", 16).Read();
   ASSERT_TRUE(modern.has_value()) << modern.error().message;
   EXPECT_THAT(modern->encoder.has_window, ElementsAre(false, true, true));
@@ -77,7 +77,7 @@ TEST(EncoderConfigTest, NumbersOutOfTheirRangesAreRefusedByName) {
                 "gemma-embedding.dense_3_feat_out: 0");
 }
 
-TEST(EncoderConfigTest, ProjectionsFollowEachOther) {
+TEST(EncoderConfigTest, ProjectionsMustFollowEachOther) {
   const auto config =
       Encoder("gemma-embedding").U32("dense_2_feat_out", 128).U32("dense_3_feat_out", 32).Read();
   ASSERT_TRUE(config.has_value()) << config.error().message;

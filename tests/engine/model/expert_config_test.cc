@@ -95,7 +95,7 @@ TEST(ExpertConfigTest, ExpertsMayBeInEveryNthLayerOnly) {
                 "ernie4_5-moe.interleave_moe_layer_step: 0");
 }
 
-TEST(ExpertConfigTest, ALayerOfNemotronIsOneThing) {
+TEST(ExpertConfigTest, ALayerOfNemotronIsOfOneKind) {
   Metadata metadata("nemotron_h");
   metadata.U32("ssm.conv_kernel", 4).U32("ssm.inner_size", 128).U32("ssm.state_size", 16);
   metadata.U32("ssm.time_step_rank", 8).U32("ssm.group_count", 2);

@@ -91,7 +91,7 @@ TEST(GemmaConfigTest, ThePatternIsAPeriodOrAListOfLayers) {
           "sliding_window_pattern");
 }
 
-TEST(GemmaConfigTest, TheLargestOfEachFamilyScalesByItsShareOfTheEmbedding) {
+TEST(GemmaConfigTest, TheLargestModelsScaleByTheHeadShareOfTheEmbedding) {
   const auto scale = [](const char* architecture, std::uint32_t layers) {
     return Metadata(architecture)
         .U32("block_count", layers)

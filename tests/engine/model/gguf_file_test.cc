@@ -184,7 +184,7 @@ TEST(GgufFileTest, RanksDimensionsAndTheirProductAreChecked) {
   ExpectRefused(one({128}, 12), Code::kCorrupt, "not a multiple of 256, the block of q4_K");
 }
 
-TEST(GgufFileTest, TypesThatWeCannotReadAreRefusedByName) {
+TEST(GgufFileTest, UnsupportedTypesAreRefusedByName) {
   for (std::uint32_t type : {4u, 9u, 15u, 19u, 24u, 31u, 255u, 256u, 0x80000000u, 0xffffffffu}) {
     ExpectRefused(GgufBytes::WithHeader(1, 0).Tensor("blk.0.x", {256}, type, 0).Data(4096),
                   Code::kUnsupported, "tensor blk.0.x: ggml type " + std::to_string(type));
@@ -296,7 +296,7 @@ long MappedPagesKib(const std::string& path) {
   return total;
 }
 
-TEST(GgufFileTest, ItsReaderBringsItsPagesInUnlessToldToStop) {
+TEST(GgufFileTest, TheReaderLoadsAllPagesUnlessStopped) {
   constexpr std::size_t kFloats = std::size_t{4} << 20;
   GgufWriter writer;
   writer.AddTensor("t", kernels::DataType::kF32, std::vector<std::uint64_t>{kFloats});
@@ -346,7 +346,7 @@ TEST(GgufFileTest, AHeaderRewrittenAfterOpeningChangesNothing) {
   std::filesystem::remove(path);
 }
 
-TEST(GgufFileTest, AFileThatMayNotBeReadIsAPermissionError) {
+TEST(GgufFileTest, AnUnreadableFileIsAPermissionError) {
   std::string path = TemporaryPath("secret");
   close(open(path.c_str(), O_CREAT | O_WRONLY, 0));
   // Root may read everything, so open the file as another user.
@@ -363,7 +363,7 @@ TEST(GgufFileTest, AFileThatMayNotBeReadIsAPermissionError) {
   EXPECT_EQ(file.error().code, Code::kPermission);
 }
 
-TEST(GgufFileTest, OpenNamesWhatIsNoReadableRegularFile) {
+TEST(GgufFileTest, OpenNamesPathsThatAreNoReadableRegularFile) {
   auto missing = GgufFile::Open("/nonexistent/model.gguf");
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().code, Code::kNotFound);

@@ -137,7 +137,7 @@ TEST_F(GgufPartsTest, APartThatWasCutShortIsNamed) {
   ExpectRefused(PathOf(0), Code::kCorrupt, PathOf(1) + ": ");
 }
 
-TEST_F(GgufPartsTest, AnotherPartThanTheFirstIsRefusedAndTheFirstIsNamed) {
+TEST_F(GgufPartsTest, APartOtherThanTheFirstIsRefusedAndTheFirstNamed) {
   ExpectRefused(PathOf(1), Code::kInvalidArgument,
                 PathOf(1) + ": part 2 of 3 of a model; name its first part, " + PathOf(0));
 }
@@ -149,7 +149,7 @@ TEST_F(GgufPartsTest, AFirstPartWithAnotherNameIsRefused) {
                 "-00001-of-00003.gguf");
 }
 
-TEST_F(GgufPartsTest, PartsInAnotherOrderAreRefused) {
+TEST_F(GgufPartsTest, PartsInWrongOrderAreRefused) {
   fs::rename(PathOf(1), root_ + "/x");
   fs::rename(PathOf(2), PathOf(1));
   fs::rename(root_ + "/x", PathOf(2));
@@ -183,7 +183,7 @@ TEST_F(GgufPartsTest, APartOfAnotherModelIsRefused) {
   ExpectRefused(PathOf(0), Code::kCorrupt, PathOf(1) + ": tensor t0 is also in " + PathOf(0));
 }
 
-TEST_F(GgufPartsTest, EqualAndOwnMetadataOfAPartAreAccepted) {
+TEST_F(GgufPartsTest, APartMayRepeatMetadataAndAddItsOwn) {
   Write(1, {.number = 1}, "",
         [](GgufWriter& writer) { writer.AddString("general.name", "first"); });
   Write(2, {.number = 2}, "", [](GgufWriter& writer) { writer.AddU32("of.this.part", 7); });
@@ -246,7 +246,7 @@ TEST_F(GgufPartsTest, AJoinedTensorNameMustBeUnique) {
   EXPECT_THAT(joined.error().message, HasSubstr("tensor t0 appears twice"));
 }
 
-TEST_F(GgufPartsTest, AModelInPartsIsTheModelInOneFile) {
+TEST_F(GgufPartsTest, AModelInPartsEqualsTheModelInOneFile) {
   const ModelShape shape{
       .layers = 2, .embedding = 64, .heads = 2, .kv_heads = 2, .ffn = 96, .vocab = 64};
   const auto whole = MakeModelFile(shape, nullptr, root_ + "/w.gguf");
@@ -273,7 +273,7 @@ TEST_F(GgufPartsTest, AModelInPartsIsTheModelInOneFile) {
   }
 }
 
-TEST_F(GgufPartsTest, ASparseModelTakesLittleRoomAndIsRead) {
+TEST_F(GgufPartsTest, ASparseModelTakesLittleDiskSpaceAndIsRead) {
   const ModelShape shape{.layers = 2,
                          .embedding = 1024,
                          .heads = 2,
@@ -315,7 +315,7 @@ int InChildWithLockLimit(rlim_t bytes_max, const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 97;
 }
 
-TEST_F(GgufPartsTest, AllPartsAreLockedOrNone) {
+TEST_F(GgufPartsTest, EitherAllPartsAreLockedOrNone) {
   const auto model = OpenModelFile(PathOf(0));
   ASSERT_TRUE(model.has_value());
   const auto locks = [&] {
@@ -336,7 +336,7 @@ TEST_F(GgufPartsTest, AllPartsAreLockedOrNone) {
   EXPECT_EQ(InChildWithLockLimit(kPage, [&] { return locks() == 1 && first->Lock() ? 0 : 1; }), 0);
 }
 
-TEST_F(GgufPartsTest, BytesThatAreNotMappedNeedNoLock) {
+TEST_F(GgufPartsTest, UnmappedBytesNeedNoLock) {
   GgufWriter writer;
   const auto bytes = writer.ToBytes({});
   const auto file = GgufFile::FromBytes(*bytes);

@@ -52,7 +52,7 @@ TEST(GgufSharedFilesTest, EveryGoldenModelOfASupportedArchitectureBindsOrIsRefus
 }
 
 // The error names the architecture, or the ggml type of the weights, which is checked first.
-TEST(GgufSharedFilesTest, EveryOtherGoldenModelOpensAndItsArchitectureIsNamed) {
+TEST(GgufSharedFilesTest, GoldenModelsOfOtherArchitecturesOpenAndAreRefusedByName) {
   if (const std::string missing = test::MissingShared("golden"); !missing.empty()) {
     GTEST_SKIP() << missing;
   }

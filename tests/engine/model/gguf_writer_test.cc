@@ -55,7 +55,7 @@ TEST(GgufWriterTest, AHoleReadsAsZeros) {
   std::filesystem::remove(path);
 }
 
-TEST(GgufWriterTest, WhatIsWrittenIsReadBack) {
+TEST(GgufWriterTest, WrittenFilesAreReadBack) {
   GgufWriter writer(64);
   writer.AddU32("a.u32", 7);
   writer.AddI32("a.i32", -7);
@@ -94,7 +94,7 @@ TEST(GgufWriterTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(second->data[0], std::byte{2});
 }
 
-TEST(GgufWriterTest, EntriesOfAnotherFileAreCopiedAsTheyAre) {
+TEST(GgufWriterTest, EntriesOfAnotherFileAreCopiedUnchanged) {
   GgufWriter writer;
   writer.AddU32("number", 3);
   writer.AddStringArray("strings", std::array<std::string_view, 2>{"x", "yz"});
@@ -105,7 +105,7 @@ TEST(GgufWriterTest, EntriesOfAnotherFileAreCopiedAsTheyAre) {
   EXPECT_EQ(*copier.ToBytes({}), *bytes);
 }
 
-TEST(GgufWriterTest, AProducerThatAppendsAnotherNumberOfBytesIsCaught) {
+TEST(GgufWriterTest, AProducerThatAppendsAWrongNumberOfBytesIsReported) {
   GgufWriter writer;
   writer.AddTensor("t", DataType::kF32, std::array<std::uint64_t, 1>{8});
   auto bytes = writer.ToBytes([](std::size_t, GgufSink& sink) { return AppendZeros(31, sink); });
@@ -125,14 +125,14 @@ TEST(GgufWriterTest, AFailedWriteLeavesNoFileBehind) {
   EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
 }
 
-TEST(GgufWriterTest, AFileThatCannotBeMadeIsNamed) {
+TEST(GgufWriterTest, AFileThatCannotBeCreatedIsNamed) {
   auto status = GgufWriter().WriteFile("/nonexistent/x.gguf", {});
   ASSERT_FALSE(status.has_value());
   EXPECT_EQ(status.error().code, Code::kIo);
   EXPECT_THAT(status.error().message, HasSubstr("/nonexistent/x.gguf"));
 }
 
-TEST(GgufWriterTest, AFullDeviceIsNoSpace) {
+TEST(GgufWriterTest, AFullDeviceIsReportedAsNoSpace) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
   std::string path = TemporaryPath("full");
   std::filesystem::create_symlink("/dev/full", path + ".tmp");

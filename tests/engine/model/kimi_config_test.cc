@@ -33,7 +33,7 @@ Metadata Kimi() {
   return metadata;
 }
 
-TEST(KimiConfigTest, LayersWithoutKvHeadsKeepAStateAndTheOthersLatentRows) {
+TEST(KimiConfigTest, LayersWithoutKvHeadsAreRecurrentAndTheOthersLatent) {
   const auto config = Kimi().Read();
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_THAT(config->layer_kind,
@@ -67,7 +67,7 @@ TEST(KimiConfigTest, ExpertsAreChosenBySigmoidAndTheirWeightsNormalised) {
   EXPECT_EQ(Kimi().U32("expert_gating_func", 1).Read()->experts.gating, ExpertGating::kSoftmax);
 }
 
-TEST(KimiConfigTest, TheValueLengthOfPublishedFilesIsNotThatOfACell) {
+TEST(KimiConfigTest, TheValueLengthInPublishedFilesIsNotTheCellLength) {
   EXPECT_TRUE(Kimi().U32("attention.value_length", 72).Read().has_value());
 }
 

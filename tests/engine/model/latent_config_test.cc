@@ -52,7 +52,7 @@ TEST(LatentConfigTest, ACellHasOneLatentRow) {
   EXPECT_FLOAT_EQ(config->attention_scale, 1.0f / std::sqrt(24.0f));
 }
 
-TEST(LatentConfigTest, TheOlderFormHasKeysAndValuesOfEachHead) {
+TEST(LatentConfigTest, TheOlderLayoutHasKeysAndValuesOfEachHead) {
   const auto config = CachesHeads().Read();
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_FALSE(config->values_in_keys());

@@ -64,7 +64,7 @@ TEST(MambaConfigTest, HybridsHaveAttentionWhereThereAreKvHeads) {
   EXPECT_TRUE(falcon->has_rope);
 }
 
-TEST(MambaConfigTest, ScalesOfGranite) {
+TEST(MambaConfigTest, ScalesOfGraniteAreRead) {
   auto metadata = Ssm("granitehybrid");
   metadata.F32("embedding_scale", 12.0f)
       .F32("residual_scale", 0.25f)

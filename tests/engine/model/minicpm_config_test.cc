@@ -30,14 +30,14 @@ TEST(MiniCpmConfigTest, EveryScaleOfTheFileReplacesItsDefault) {
   EXPECT_EQ(logits.embedding_scale, 12.0f);
 }
 
-TEST(MiniCpmConfigTest, AScaleOfZeroIsNoScale) {
+TEST(MiniCpmConfigTest, AScaleOfZeroMeansNoScale) {
   const auto config =
       Read(Metadata("minicpm").F32("embedding_scale", 0.0f).F32("residual_scale", 0.0f));
   EXPECT_EQ(config.embedding_scale, 1.0f);
   EXPECT_EQ(config.residual_scale, 1.0f);
 }
 
-TEST(MiniCpmConfigTest, TheScaleOfTheScoresIsNotRead) {
+TEST(MiniCpmConfigTest, TheAttentionScaleOfTheFileIsIgnored) {
   EXPECT_EQ(Read(Metadata("minicpm").F32("attention.scale", 0.5f)).attention_scale,
             Read(Metadata("minicpm")).attention_scale);
 }

@@ -142,7 +142,7 @@ TEST(ModelConfigTest, TheRotatedPartIsEvenAndWithinTheHead) {
   ExpectRefused(Metadata().U32("rope.dimension_count", 0), Code::kCorrupt, "dimension_count: 0");
 }
 
-TEST(ModelConfigTest, LinearScalingIsTheInverseOfTheFactorUnderBothNames) {
+TEST(ModelConfigTest, LinearScalingIsOneDividedByTheFactorUnderBothKeys) {
   for (const char* suffix : {"rope.scaling.factor", "rope.scale_linear"}) {
     auto config = Metadata().F32(suffix, 4.0f).Read();
     EXPECT_EQ(config->rope.freq_scale, 0.25f);
@@ -176,7 +176,7 @@ TEST(ModelConfigTest, YarnComputesItsRampAndItsMagnitude) {
   EXPECT_FLOAT_EQ(config->rope.attention_factor, 1.0f + 0.1f * std::log(4.0f));
 }
 
-TEST(ModelConfigTest, YarnParametersOfTheFileAreTakenAndBounded) {
+TEST(ModelConfigTest, YarnParametersOfTheFileAreReadAndBounded) {
   Metadata yarn = Metadata().String("rope.scaling.type", "yarn").F32("rope.scaling.factor", 2.0f);
   auto config = Metadata(yarn)
                     .F32("rope.scaling.yarn_ext_factor", 0.0f)
@@ -201,19 +201,19 @@ TEST(ModelConfigTest, YarnParametersOfTheFileAreTakenAndBounded) {
   ExpectRefused(Metadata(yarn).F32("rope.freq_base", 1.0f), Code::kCorrupt, "ramp undefined");
 }
 
-TEST(ModelConfigTest, RopeFactorsMeanLlama3ForLlamaOnly) {
+TEST(ModelConfigTest, RopeFactorsImplyLlama3ScalingOnlyForLlama) {
   EXPECT_EQ(Metadata().WithTensor("rope_freqs.weight").Read()->rope.scaling, RopeScaling::kLlama3);
   EXPECT_EQ(Metadata("qwen2").WithTensor("rope_freqs.weight").Read()->rope.scaling,
             RopeScaling::kNone);
 }
 
-TEST(ModelConfigTest, TheTokenListGoesBeforeTheDeclaredVocabulary) {
+TEST(ModelConfigTest, TheTokenListOverridesTheDeclaredVocabulary) {
   EXPECT_EQ(Metadata().Tokens(77).Read()->vocab_size, 77u);
   EXPECT_EQ(Metadata().Without("llama.vocab_size").Tokens(5).Read()->vocab_size, 5u);
   ExpectRefused(Metadata().Tokens(0), Code::kCorrupt, "tokenizer.ggml.tokens: 0");
 }
 
-TEST(ModelConfigTest, FeaturesThatWeDoNotComputeAreRefused) {
+TEST(ModelConfigTest, UnsupportedFeaturesAreRefused) {
   ExpectRefused(Metadata("gemma2").U32("expert_count", 8), Code::kUnsupported,
                 "gemma2.expert_count: 8, architecture gemma2 is not supported with experts");
   EXPECT_TRUE(Metadata().U32("expert_count", 0).Read().has_value());
@@ -228,7 +228,7 @@ TEST(ModelConfigTest, ValuesOfAnotherTypeAreNamed) {
                 "llama.rope.freq_base: must be f32, is string");
 }
 
-TEST(ModelConfigTest, TensorsTellBiasesAndTiedEmbeddings) {
+TEST(ModelConfigTest, BiasesAndTiedEmbeddingsAreDetectedFromTensors) {
   EXPECT_FALSE(Metadata().WithTensor("output.weight").Read()->tied_embeddings);
   EXPECT_TRUE(Metadata().WithTensor("blk.0.attn_k.bias").Read()->has_qkv_bias);
 }

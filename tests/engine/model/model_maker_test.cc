@@ -126,7 +126,7 @@ TEST(ModelMakerTest, RopeScalingsArriveInTheConfig) {
   EXPECT_FLOAT_EQ(factors[31], 8.0f);  // low-frequency pairs are scaled
 }
 
-TEST(ModelMakerTest, MixturesUseFinerTypesAndFallBackWhereRowsDoNotFit) {
+TEST(ModelMakerTest, MixturesUseFinerTypesAndOtherTypesWhereRowsDoNotFit) {
   ModelShape shape;
   shape.layers = 8;
   ASSERT_TRUE(SetType(shape, "Q4_K_M"));
@@ -141,7 +141,7 @@ TEST(ModelMakerTest, MixturesUseFinerTypesAndFallBackWhereRowsDoNotFit) {
   EXPECT_TRUE(MakeModelBytes(shape).has_value());
 }
 
-TEST(ModelMakerTest, WhatDoesNotFitIsNamed) {
+TEST(ModelMakerTest, ContradictingOptionsAreNamed) {
   ModelShape shape;
   shape.embedding = 288;
   shape.type = DataType::kQ4_K;
@@ -181,7 +181,7 @@ int RunMakeModel(const std::string& arguments) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(MakeModelToolTest, ExitCodesTellUsageFromFailure) {
+TEST(MakeModelToolTest, UsageErrorsAndFailuresHaveDifferentExitCodes) {
   const char* bin = std::getenv("KVD_BIN");
   if (bin == nullptr || access((std::string(bin) + "/make-model").c_str(), X_OK) != 0) {
     GTEST_SKIP() << "make-model is not built";
@@ -242,7 +242,7 @@ TEST(QuantizeTest, DecodedValuesAreAsCloseAsTheTypeAllows) {
   }
 }
 
-TEST(QuantizeTest, ConstantZeroAndOneSidedRowsSurvive) {
+TEST(QuantizeTest, ConstantZeroAndOneSidedRowsAreQuantised) {
   for (DataType type : kernels::kDataTypes) {
     SCOPED_TRACE(kernels::DataTypeName(type));
     std::vector<float> zeros(256, 0.0f);

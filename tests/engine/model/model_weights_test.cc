@@ -179,7 +179,7 @@ TEST(ModelWeightsTest, EachHeadMayHaveWeightsOfItsNorm) {
   }
 }
 
-TEST(ModelWeightsTest, EmbeddingsOfPositionsAreAsManyAsTheContextIsLong) {
+TEST(ModelWeightsTest, ThereAreAsManyPositionEmbeddingsAsContextPositions) {
   const ModelShape gpt2 = {.architecture = Architecture::kGpt2, .context = 32};
   EXPECT_EQ(Bind(EditableModel(gpt2)).weights.position_embedding.out_features, 32u);
   EditableModel(gpt2)
@@ -191,7 +191,7 @@ TEST(ModelWeightsTest, EmbeddingsOfPositionsAreAsManyAsTheContextIsLong) {
                      "tensor position_embd.weight: shape [64, 31], must be [64, 32]");
 }
 
-TEST(ModelWeightsTest, WithoutAnOutputTheEmbeddingServes) {
+TEST(ModelWeightsTest, WithoutAnOutputTensorTheEmbeddingIsUsed) {
   EditableModel model;
   model.Remove("output.weight");
   Bound bound = Bind(model);
@@ -305,7 +305,7 @@ TEST(ModelWeightsTest, FactorsAndScalesMustBeUsableNumbers) {
   scaled.ExpectRefused(Code::kCorrupt, "tensor blk.1.attn_output.scale: not finite");
 }
 
-TEST(ModelWeightsTest, ATensorThatNobodyAskedForIsRefused) {
+TEST(ModelWeightsTest, AnUnknownTensorIsRefused) {
   EditableModel extra;
   extra.Add("blk.0.attn_sinks.weight", DataType::kF32, {4});
   extra.ExpectRefused(Code::kCorrupt, "tensor blk.0.attn_sinks.weight: unknown");
@@ -314,7 +314,7 @@ TEST(ModelWeightsTest, ATensorThatNobodyAskedForIsRefused) {
   beyond.ExpectRefused(Code::kCorrupt, "of a layer that the model does not have");
 }
 
-TEST(ModelFingerprintTest, ChangesWithWeightsShapesAndRopeButNotWithNames) {
+TEST(ModelFingerprintTest, TheFingerprintDependsOnWeightsShapesAndRopeButNotOnNames) {
   auto print = [](const EditableModel& model) {
     GgufFile file = model.Write();
     return ComputeFingerprint(file, *ReadModelConfig(file));

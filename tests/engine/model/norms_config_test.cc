@@ -64,7 +64,7 @@ TEST(NormsConfigTest, SomeModelsRunAttentionAndFeedForwardInParallel) {
   EXPECT_FALSE(LayerNorms("gpt2").Read()->is_parallel);
 }
 
-TEST(NormsConfigTest, StablelmIsParallelIfItHasNoNormOfTheFeedForward) {
+TEST(NormsConfigTest, StablelmWithoutAFeedForwardNormIsParallel) {
   EXPECT_TRUE(LayerNorms("stablelm").Read()->is_parallel);
   EXPECT_TRUE(LayerNorms("stablelm").Bool("use_parallel_residual", true).Read()->is_parallel);
   EXPECT_FALSE(LayerNorms("stablelm").WithTensor("blk.0.ffn_norm.weight").Read()->is_parallel);
@@ -163,7 +163,7 @@ TEST(NormsConfigTest, HunyuanRaisesTheBaseByAlphaAndHasNoFactorOfTheRotation) {
                 "hunyuan-dense.rope.scaling.alpha: 9.000000 with heads of 2 rotated elements");
 }
 
-TEST(NormsConfigTest, PhimoeChangesItsRotationAsPhi3) {
+TEST(NormsConfigTest, PhimoeChangesItsRotationLikePhi3) {
   Metadata metadata("phimoe");
   metadata.U32("expert_count", 4).U32("expert_used_count", 2);
   metadata.String("rope.scaling.type", "longrope");

@@ -19,7 +19,7 @@ TEST(Phi3ConfigTest, WithoutFactorsOneRotationServesAllLengths) {
   EXPECT_EQ(config->attention_scale, 0.25f);
 }
 
-TEST(Phi3ConfigTest, FactorsChangeWhereTheOriginalContextEnds) {
+TEST(Phi3ConfigTest, FactorsChangeAtTheEndOfTheOriginalContext) {
   for (const char* tensor : {"rope_factors_long.weight", "rope_factors_short.weight"}) {
     const auto config = Metadata("phi3")
                             .U32("rope.scaling.original_context_length", 128)

@@ -26,7 +26,7 @@ TEST(PositionBiasTest, ADecoderHasHalfItsBucketsForSingleDistances) {
   EXPECT_EQ(RelativeBucket(5, 32, false), 0u);
 }
 
-TEST(PositionBiasTest, AnEncoderTellsTheSidesApart) {
+TEST(PositionBiasTest, AnEncoderHasBucketsForEachSide) {
   for (std::int32_t distance = 0; distance < 8; ++distance) {
     EXPECT_EQ(RelativeBucket(-distance, 32, true), static_cast<std::uint32_t>(distance));
     if (distance > 0) {
@@ -38,7 +38,7 @@ TEST(PositionBiasTest, AnEncoderTellsTheSidesApart) {
   EXPECT_EQ(RelativeBucket(-9000, 32, true), 15u);
 }
 
-TEST(PositionBiasTest, EveryCountOfBucketsStaysInsideAndAscends) {
+TEST(PositionBiasTest, BucketsStayInRangeAndAscendForEveryCount) {
   for (const std::uint32_t count : {4u, 5u, 8u, 31u, 32u, 128u, 254u}) {
     for (const bool sees_both_sides : {false, true}) {
       std::uint32_t before = 0;

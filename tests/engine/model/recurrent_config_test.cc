@@ -139,7 +139,7 @@ TEST(RecurrentConfigTest, AListTellsWhichLayersOfQwen35AreRecurrent) {
                 "qwen35.attention.recurrent_layers: 2 elements, there are 3 layers");
 }
 
-TEST(RecurrentConfigTest, PairsOfTheFourthComponentOfAPositionStandStill) {
+TEST(RecurrentConfigTest, PairsOfTheFourthPositionComponentAreNotRotated) {
   const auto still = [](const std::vector<std::uint32_t>& sections) {
     const auto config = Qwen35().U32s("rope.dimension_sections", sections).Read();
     EXPECT_TRUE(config.has_value()) << config.error().message;
@@ -181,7 +181,7 @@ TEST(RecurrentConfigTest, TheNumbersOfQwen35AreRequiredAndBounded) {
                 "qwen35.attention.head_count_kv: 0, must be 1 to 8192");
 }
 
-TEST(RecurrentConfigTest, WhatOfQwen35IsNotComputedIsRefusedByName) {
+TEST(RecurrentConfigTest, UnsupportedFeaturesOfQwen35AreRefusedByName) {
   ExpectRefused(Qwen35().U32("expert_count", 8), Code::kUnsupported,
                 "architecture qwen35 is not supported with experts");
 }

@@ -10,7 +10,7 @@
 namespace kvd {
 namespace {
 
-TEST(RopeTableTest, TheDifferenceTakesARowFromOneRotationToAnother) {
+TEST(RopeTableTest, RotatingByTheDifferenceConvertsBetweenRotations) {
   RopeConfig config;
   config.rotated_dim = 8;
   config.attention_factor = 1.5f;

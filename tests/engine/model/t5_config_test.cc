@@ -35,7 +35,7 @@ TEST(T5ConfigTest, EncoderAndDecoderHaveTheirOwnLayers) {
   EXPECT_EQ(config->decoder_start_token, 7);
 }
 
-TEST(T5ConfigTest, WithoutTheirKeysTheDecoderIsAsDeepAsTheEncoderAndNamesNoStart) {
+TEST(T5ConfigTest, WithoutKeysTheDecoderIsAsDeepAsTheEncoderAndHasNoStartToken) {
   const auto config = T5().Read();
   ASSERT_TRUE(config.has_value()) << config.error().message;
   EXPECT_EQ(config->layer_count, 3u);

@@ -80,7 +80,7 @@ std::vector<SamplerOptions> ManyOptions() {
   return all;
 }
 
-TEST(AllowedTokensTest, ListsAndBitsDrawWhatAMaskedRowDraws) {
+TEST(AllowedTokensTest, ListsAndBitsDrawTheTokenOfAMaskedRow) {
   std::mt19937 random(3);
   for (const SamplerOptions& options : ManyOptions()) {
     Sampler by_list = Make(options);
@@ -114,7 +114,7 @@ TEST(AllowedTokensTest, ListsAndBitsDrawWhatAMaskedRowDraws) {
   }
 }
 
-TEST(AllowedTokensTest, AdoptingAdaptsAsADrawOfTheSameSet) {
+TEST(AllowedTokensTest, AdoptingATokenAdaptsLikeDrawingIt) {
   std::mt19937 random(4);
   SamplerOptions options;
   options.seed = 5;

@@ -42,7 +42,7 @@ KeptSampler Example() {
   return kept;
 }
 
-TEST(SamplerStateTest, ComesBackAsItWas) {
+TEST(SamplerStateTest, AWrittenStateIsReadBack) {
   const auto back = DecodeSampler(EncodeSampler(Example()), kVocabulary);
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(EncodeSampler(*back), EncodeSampler(Example()));
@@ -58,7 +58,7 @@ TEST(SamplerStateTest, ComesBackAsItWas) {
   EXPECT_EQ(back->options.biases[1].token, 99);
 }
 
-TEST(SamplerStateTest, ASamplerThatGoesOnDrawsWhatTheFirstOneWouldHave) {
+TEST(SamplerStateTest, ARestoredSamplerDrawsTheSameTokens) {
   std::vector<float> logits(kVocabulary);
   for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = std::sin(static_cast<float>(i));
   SamplerOptions params;

@@ -81,7 +81,7 @@ class LlamaDrawsTest : public testing::Test {
   }
 };
 
-TEST_F(LlamaDrawsTest, TokensAreLlamaCpps) {
+TEST_F(LlamaDrawsTest, DrawnTokensEqualThoseOfLlamaCpp) {
   for (const Recorded& recorded : AllRecorded()) {
     SCOPED_TRACE(recorded.name + " " + std::to_string(recorded.seed) + " " +
                  std::to_string(recorded.divisor));
@@ -91,7 +91,7 @@ TEST_F(LlamaDrawsTest, TokensAreLlamaCpps) {
   }
 }
 
-TEST_F(LlamaDrawsTest, BitsAllowTheTokensOfTheirList) {
+TEST_F(LlamaDrawsTest, BitsAndListsAllowTheSameTokens) {
   for (const Recorded& recorded : AllRecorded()) {
     if (recorded.divisor == 1) continue;
     std::vector<std::uint64_t> bits((kVocabulary + 63) / 64);
@@ -131,7 +131,7 @@ TEST_F(LlamaDrawsTest, AStateFromTheRecordResumesAtAnyToken) {
 }
 
 // The numbers of the record lead back to the draws before the last token.
-TEST_F(LlamaDrawsTest, TheLastTokensDrawsAreKnown) {
+TEST_F(LlamaDrawsTest, TheDrawsOfTheLastTokenAreKnown) {
   for (const Recorded& recorded : AllRecorded()) {
     Sampler sampler = Make(recorded);
     SamplerProgress before;
@@ -146,7 +146,7 @@ TEST_F(LlamaDrawsTest, TheLastTokensDrawsAreKnown) {
   }
 }
 
-TEST_F(LlamaDrawsTest, AdoptingATokenTakesItsDraws) {
+TEST_F(LlamaDrawsTest, AdoptingATokenConsumesItsDraws) {
   for (const Recorded& recorded : AllRecorded()) {
     if (recorded.divisor == 1) continue;
     const std::vector<TokenId> list = Multiples(recorded.divisor);
@@ -163,7 +163,7 @@ TEST_F(LlamaDrawsTest, AdoptingATokenTakesItsDraws) {
   }
 }
 
-TEST_F(LlamaDrawsTest, ChainsKeepLlamaCppsCandidates) {
+TEST_F(LlamaDrawsTest, ChainsKeepTheCandidatesOfLlamaCpp) {
   for (const std::vector<std::string>& line : LinesOf("candidates.txt")) {
     if (line[0].find('=') == std::string::npos) continue;
     const auto row = static_cast<std::uint32_t>(std::stoul(line[1]));
@@ -193,7 +193,7 @@ TEST_F(LlamaDrawsTest, WithoutATokenThatMayBeDrawnNothingIsCounted) {
             Code::kNumerical);
 }
 
-TEST(LlamaDrawsRecordTest, CountsThatNoSamplerHasAreRefused) {
+TEST(LlamaDrawsRecordTest, ImpossibleCountsAreRefused) {
   const SamplerOptions options{.seed = 5, .biases = {}, .llama_draws = true};
   const SamplerAdaptation start = InitialAdaptation(options.sampling);
   const SamplerProgress good{.draw_count = 9,
@@ -217,7 +217,7 @@ TEST(LlamaDrawsRecordTest, CountsThatNoSamplerHasAreRefused) {
   EXPECT_THAT(refusal([](auto& p) { p.xtc_draw_last = 3; }), HasSubstr("xtc_draw_last"));
 }
 
-TEST(MersenneStreamTest, NumbersAreTheStandardLibrarysInAnyOrder) {
+TEST(MersenneStreamTest, NumbersEqualTheStandardLibraryInAnyOrder) {
   for (const std::uint32_t seed : {0u, 42u, 0xffffffffu}) {
     std::mt19937 generator(seed);
     std::uniform_real_distribution<double> distribution(0, 1);

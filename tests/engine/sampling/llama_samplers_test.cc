@@ -84,7 +84,7 @@ void ExpectCandidates(const std::map<TokenId, double>& shares, const std::vector
   }
 }
 
-TEST(LlamaSamplersTest, EveryChainKeepsTheSameTokensWithTheSameProbabilities) {
+TEST(LlamaSamplersTest, EveryChainKeepsTheTokensAndProbabilitiesOfLlamaCpp) {
   for (const std::vector<std::string>& line : LinesOf("candidates.txt")) {
     SCOPED_TRACE(line[0] + " " + line[1]);
     const auto row = static_cast<std::uint32_t>(std::stoul(line[1]));
@@ -101,7 +101,7 @@ TEST(LlamaSamplersTest, EveryChainKeepsTheSameTokensWithTheSameProbabilities) {
   }
 }
 
-TEST(LlamaSamplersTest, DryGivesTheSamePenalties) {
+TEST(LlamaSamplersTest, DryGivesThePenaltiesOfLlamaCpp) {
   for (const std::vector<std::string>& line : LinesOf("dry.txt")) {
     std::string name;
     for (std::size_t i = 0; i < 6; ++i) name += line[i] + " ";
@@ -135,7 +135,7 @@ TEST(LlamaSamplersTest, DryGivesTheSamePenalties) {
   }
 }
 
-TEST(LlamaSamplersTest, AdaptingSamplersFollowTheSameTokensToTheSameCandidates) {
+TEST(LlamaSamplersTest, AdaptingSamplersKeepTheCandidatesOfLlamaCpp) {
   std::string last;
   std::optional<Sampler> sampler;
   for (const std::vector<std::string>& line : LinesOf("draws.txt")) {
@@ -154,7 +154,7 @@ TEST(LlamaSamplersTest, AdaptingSamplersFollowTheSameTokensToTheSameCandidates) 
 
 // Of two samples of draws with the same distribution, the shares of each token differ by less than
 // 5.5 standard deviations of the difference.
-TEST(LlamaSamplersTest, DrawsAreAsFrequent) {
+TEST(LlamaSamplersTest, TokensAreDrawnAsOftenAsByLlamaCpp) {
   constexpr int kTheirDraws = 20'000;
   const int draws = test::Scaled(kTheirDraws, 2'000);
   for (const std::vector<std::string>& line : LinesOf("histograms.txt")) {

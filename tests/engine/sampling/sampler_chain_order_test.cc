@@ -57,7 +57,7 @@ TEST(SamplerChainOrderTest, ASamplerThatTheChainLacksIsOff) {
   EXPECT_EQ(Shares(Make(InOrder("t", params), 50), logits).size(), 50u);
 }
 
-TEST(SamplerChainOrderTest, TheOrderDecides) {
+TEST(SamplerChainOrderTest, TheOrderOfSamplersChangesTheCandidates) {
   SamplingParams params = kPlainSampling;
   params.top_k = 2;
   params.presence_penalty = 2;
@@ -142,7 +142,7 @@ TEST(SamplerChainOrderTest, PenaltiesAndDryHaveTheirOwnWindows) {
   EXPECT_NEAR(shares.at(2), penalised, 1e-6) << "DRY: 1 was followed by 2";
 }
 
-TEST(SamplerChainOrderTest, BreakersAreGivenAsTokens) {
+TEST(SamplerChainOrderTest, BreakersAreTokenSequences) {
   SamplingParams params = kPlainSampling;
   params.dry_multiplier = 2;
   params.dry_allowed_length = 2;

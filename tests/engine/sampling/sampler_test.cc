@@ -196,14 +196,14 @@ TEST(SamplerTest, DifferentSeedsDiffer) {
   EXPECT_NE(SampleOne(first, flat), SampleOne(second, flat));
 }
 
-TEST(SamplerTest, AllButNothingOfTemperatureIsGreedy) {
+TEST(SamplerTest, ATemperatureCloseToZeroIsGreedy) {
   SamplerOptions params;
   params.sampling.temperature = std::numeric_limits<float>::denorm_min();
   for (params.seed = 0; params.seed < 50; ++params.seed)
     EXPECT_EQ(SampleOne(params, {-3.0e38f, 1.0f, 1.001f, -kInfinity, 3.0e-38f}), 2);
 }
 
-TEST(SamplerTest, EndlessTemperatureIsUniform) {
+TEST(SamplerTest, AnInfiniteTemperatureIsUniform) {
   SamplerOptions params;
   params.sampling.temperature = std::numeric_limits<float>::max();
   ExpectDraws(params, {40.0f, 0.0f, -40.0f, 3.0f});
@@ -215,7 +215,7 @@ TEST(SamplerTest, MinusInfinityIsNeverDrawn) {
     EXPECT_EQ(SampleOne(params, {-kInfinity, 0.0f, -kInfinity}), 1);
 }
 
-TEST(SamplerTest, TopKAboveTheVocabularyIsAllOfIt) {
+TEST(SamplerTest, TopKAboveTheVocabularyKeepsAllOfIt) {
   SamplerOptions params;
   params.sampling.top_k = std::numeric_limits<std::int32_t>::max();
   ExpectDraws(params, {1.0f, 0.0f, 2.0f});
@@ -230,7 +230,7 @@ TEST(SamplerTest, TopKKeepsTheLowestIdsOfEquals) {
 
 // ---- biases, penalties
 
-TEST(SamplerTest, BiasesMoveAndForbid) {
+TEST(SamplerTest, BiasesChangeAndForbidTokens) {
   SamplerOptions params = Greedy();
   params.biases = {{2, 1.5f}};
   EXPECT_EQ(SampleOne(params, {1.0f, 0.0f, 0.0f}), 2);
@@ -295,7 +295,7 @@ TEST(SamplerTest, HistoryIsKeptOnlyForPenalties) {
   EXPECT_TRUE(sampler.state().history.empty());
 }
 
-TEST(SamplerTest, PenaltyThatOverflowsPoisonsNothing) {
+TEST(SamplerTest, AnOverflowingPenaltyStillAllowsADraw) {
   SamplerOptions params;
   params.sampling.repeat_last = -1;
   params.sampling.repeat_penalty = std::numeric_limits<float>::min();
@@ -346,7 +346,7 @@ TEST(SamplerTest, LogprobsAreAsManyAsTheVocabularyHas) {
   EXPECT_NEAR(sampler.top_logprobs()[1].logprob, -std::log(2.0), 1e-6);
 }
 
-TEST(SamplerTest, LogprobsHoldFarFromZero) {
+TEST(SamplerTest, LogprobsAreExactForLogitsFarFromZero) {
   SamplerOptions params = Greedy();
   params.logprob_count = 2;
   Sampler sampler = Make(params, 3);

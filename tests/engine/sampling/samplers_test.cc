@@ -79,7 +79,7 @@ TEST(PortableMathTest, LogarithmAndExponentialAreExactTo14Digits) {
   EXPECT_NEAR(PortableLog(std::numeric_limits<double>::denorm_min()), -744.44, 0.01);
 }
 
-TEST(PortableMathTest, PowersHaveTheirLimits) {
+TEST(PortableMathTest, PowersReachTheirLimits) {
   EXPECT_EQ(PortablePow(0, 0), 1);
   EXPECT_EQ(PortablePow(0, 2), 0);
   EXPECT_EQ(PortablePow(5, 0), 1);
@@ -88,7 +88,7 @@ TEST(PortableMathTest, PowersHaveTheirLimits) {
 
 // ---- the order of candidates
 
-TEST(CandidatesTest, KeepLikeliestKeepsTheFirstOfTheOrder) {
+TEST(CandidatesTest, KeepLikeliestKeepsTheMostLikelyInOrder) {
   std::mt19937 random(1);
   for (const std::size_t k : {1u, 2u, 17u, 99u, 100u, 5000u}) {
     std::vector<Candidate> candidates = RandomCandidates(random, 100);
@@ -104,7 +104,7 @@ TEST(CandidatesTest, KeepLikeliestKeepsTheFirstOfTheOrder) {
 
 // ---- top-n-sigma
 
-TEST(TopNSigmaTest, KeepsWhatIsWithinNDeviationsOfTheLargest) {
+TEST(TopNSigmaTest, KeepsLogitsWithinNDeviationsOfTheLargest) {
   std::mt19937 random(2);
   for (int round = 0; round < 200; ++round) {
     std::vector<Candidate> candidates = RandomCandidates(random, 1 + random() % 300);
@@ -164,7 +164,7 @@ TEST(XtcTest, OfEqualTopChoicesTheHighestIdStays) {
 
 // ---- temperature
 
-TEST(TemperatureTest, FollowsTheEntropy) {
+TEST(TemperatureTest, DynamicTemperatureFollowsTheEntropy) {
   std::mt19937 random(4);
   for (int round = 0; round < 200; ++round) {
     const std::vector<Candidate> candidates = RandomCandidates(random, 2 + random() % 100);
@@ -302,7 +302,7 @@ TEST(AdaptivePTest, PrefersCandidatesNearTheTarget) {
   }
 }
 
-TEST(AdaptivePTest, TheTargetMakesUpForTheAverage) {
+TEST(AdaptivePTest, TheTargetCompensatesTheAverage) {
   SamplingParams params = kPlainSampling;
   params.adaptive_target = 0.5f;
   params.adaptive_decay = 0.5f;
@@ -390,7 +390,7 @@ TEST(DryTest, ThePenaltyGrowsByTheBaseUpToTheLargestFloat) {
   EXPECT_NEAR(DryPenalty(params, 1u << 31), 0.5, 1e-9);
 }
 
-TEST(TokenNumbersTest, ClearForgetsWhatWasTouched) {
+TEST(TokenNumbersTest, ClearResetsChangedEntries) {
   TokenNumbers numbers;
   numbers.Reserve(5);
   numbers.Touch(3) = 7;

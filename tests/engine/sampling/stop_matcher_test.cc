@@ -107,7 +107,7 @@ TEST(StopMatcherModelTest, RandomTextsOverASmallAlphabetAgreeWithTheDefinition) 
   }
 }
 
-TEST(StopMatcherTest, HoldsBackNoMoreThanMightBecomeAStop) {
+TEST(StopMatcherTest, HoldsBackOnlyTextThatMayBecomeAStop) {
   StopMatcher matcher = Make({"STOP"});
   EXPECT_EQ(matcher.Feed("one ST"), "one ");
   EXPECT_EQ(matcher.Feed("ART S"), "START ");
@@ -126,7 +126,7 @@ TEST(StopMatcherTest, SwallowsEverythingAfterAMatch) {
   EXPECT_EQ(matcher.matched(), 1u);
 }
 
-TEST(StopMatcherTest, FlushedTextBeginsNoStop) {
+TEST(StopMatcherTest, FlushedTextDoesNotCountForLaterStops) {
   StopMatcher matcher = Make({"STOP"});
   EXPECT_EQ(matcher.Feed("ST"), "");
   EXPECT_EQ(matcher.Flush(), "ST");

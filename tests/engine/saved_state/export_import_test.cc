@@ -37,7 +37,7 @@ class ExportImportTest : public testing::TestWithParam<Architecture> {
   }
 };
 
-TEST_P(ExportImportTest, ACopyGoesOnWithTheSameBits) {
+TEST_P(ExportImportTest, AnImportedCopyContinuesWithTheSameBits) {
   const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const auto other = MakeEngine(shape, Options());
@@ -98,7 +98,7 @@ TEST_P(ExportImportTest, AShiftedSequenceIsExportedAsIfItHadBeenSettled) {
   }
 }
 
-TEST_P(ExportImportTest, WhatIsExportedIsOfOneMomentWhileTheSequenceGoesOn) {
+TEST_P(ExportImportTest, AnExportIsConsistentWhileTheSequenceContinues) {
   const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   ASSERT_NE(engine, nullptr);
@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // ------------------------------------------------------------------------------------------- types
 
-TEST(ExportImportTypesTest, AnotherTypeInBetweenOrInThePoolStaysClose) {
+TEST(ExportImportTypesTest, AnotherCellTypeInTheFileOrThePoolStaysClose) {
   ModelShape shape = TinyLlama();
   shape.name = "tiny-heads-64";
   shape.embedding = 128;
@@ -183,7 +183,7 @@ TEST(ExportImportTypesTest, AnotherTypeInBetweenOrInThePoolStaysClose) {
   }
 }
 
-TEST(ExportImportTypesTest, HeadsThatNoPackDividesAreRefused) {
+TEST(ExportImportTypesTest, HeadLengthsThatNoBlockDividesAreRefused) {
   const auto engine = MakeEngine(TinyLlama(), {.cells = 512});  // heads of 16 elements
   const SequenceHandle sequence = *engine->memory().sequences().Create({});
   (void)Feed(*engine, sequence, RandomTokens(3, 9, 96), 9);
@@ -226,7 +226,7 @@ class ImportFaultTest : public testing::Test {
   std::uint32_t free_blocks_ = 0, free_states_ = 0;
 };
 
-TEST_F(ImportFaultTest, OneThatIsIncompleteIsNotCommitted) {
+TEST_F(ImportFaultTest, AnIncompleteImportIsNotCommitted) {
   Use(Architecture::kLlama);
   auto import = SequenceImport::Begin(*engine_, Request());
   ASSERT_TRUE(import) << import.error().message;
@@ -236,7 +236,7 @@ TEST_F(ImportFaultTest, OneThatIsIncompleteIsNotCommitted) {
   ExpectNothingChanged();
 }
 
-TEST_F(ImportFaultTest, AStateThatIsIncompleteIsNotCommitted) {
+TEST_F(ImportFaultTest, AnImportWithoutItsStateIsNotCommitted) {
   Use(Architecture::kMamba2);
   auto import = SequenceImport::Begin(*engine_, Request());
   ASSERT_TRUE(import) << import.error().message;
@@ -319,12 +319,12 @@ TEST_F(ImportFaultTest, RequestsAreChecked) {
   ExpectNothingChanged();
 }
 
-TEST(ExportTest, ASequenceThatIsNotThereIsNotExported) {
+TEST(ExportTest, AMissingSequenceCannotBeExported) {
   const auto engine = MakeEngine(TinyLlama(), {.cells = 512});
   EXPECT_EQ(SequenceExport::Open(*engine, MakeHandle(3, 9)).error().code, Code::kNotFound);
 }
 
-TEST(ExportTest, AWindowedSequenceIsRestoredWhereAllCellsAreKeptOnlyIfAllAreThere) {
+TEST(ExportTest, APoolThatKeepsAllCellsImportsOnlyCompleteWindowedSequences) {
   const ModelShape shape = TinyOf(Architecture::kGemma2);
   const auto dropping = MakeEngine(shape, {.cells = 512, .deterministic = true});
   const auto keeping = MakeEngine(shape, {.cells = 512, .swa_full = true, .deterministic = true});

@@ -78,7 +78,7 @@ class NumericFormTest : public testing::Test {
   const StateFolder folder_;
 };
 
-TEST_F(NumericFormTest, OnlyHalvesWithTheFlagHaveAFormOfTheirTable) {
+TEST_F(NumericFormTest, OnlyF16AndBf16WithTheDeterministicFlagHaveANumericFormPerTable) {
   EXPECT_EQ(Make(DataType::kF16, kPairs, true)->numeric_form(), NumericForm::kBf16Pairs);
   EXPECT_EQ(Make(DataType::kBF16, kPairs, true)->numeric_form(), NumericForm::kBf16Pairs);
   EXPECT_EQ(Make(DataType::kF16, kFloats, true)->numeric_form(), NumericForm::kFloat32);
@@ -87,7 +87,7 @@ TEST_F(NumericFormTest, OnlyHalvesWithTheFlagHaveAFormOfTheirTable) {
   EXPECT_EQ(Make(DataType::kF16, kPairs, false)->numeric_form(), NumericForm::kFree);
 }
 
-TEST_F(NumericFormTest, TheTablesGiveOtherBitsWithHalves) {
+TEST_F(NumericFormTest, TablesGiveDifferentBitsWithF16) {
   const auto last_row = [&](const char* table) {
     const auto engine = Make(DataType::kF16, table, true);
     return Feed(*engine, *engine->memory().sequences().Create({}), prompt_, prompt_.size());
@@ -96,7 +96,7 @@ TEST_F(NumericFormTest, TheTablesGiveOtherBitsWithHalves) {
       << "the other tests need tables with different bits";
 }
 
-TEST_F(NumericFormTest, AnEntryOfThePromptCacheServesTablesOfItsFormAlone) {
+TEST_F(NumericFormTest, ACacheEntryIsReusedOnlyByTablesOfItsNumericForm) {
   EXPECT_EQ(Found(DataType::kF16, true, kPairs, kFloats), 0u);
   EXPECT_EQ(Found(DataType::kF16, true, kFloats, kPairs), 0u);
   EXPECT_EQ(Found(DataType::kF16, true, kPairs, kPairs), 99u);
@@ -105,7 +105,7 @@ TEST_F(NumericFormTest, AnEntryOfThePromptCacheServesTablesOfItsFormAlone) {
   EXPECT_EQ(Found(DataType::kF32, true, kPairs, kFloats), 99u);
 }
 
-TEST_F(NumericFormTest, ASavedStateOfAnotherFormIsRefusedByName) {
+TEST_F(NumericFormTest, ASavedStateOfAnotherNumericFormIsRefusedByName) {
   const auto pairs = Make(DataType::kF16, kPairs, true);
   const auto floats = Make(DataType::kF16, kFloats, true);
   const auto free = Make(DataType::kF16, kFloats, false);
@@ -131,7 +131,7 @@ TEST_F(NumericFormTest, ASavedStateOfAnotherFormIsRefusedByName) {
   EXPECT_THAT(refused.error().message, HasSubstr("numeric_form"));
 }
 
-TEST_F(NumericFormTest, AWarmStartWithAnotherFormIsCold) {
+TEST_F(NumericFormTest, AStartWithAnotherNumericFormIsCold) {
   const auto start = [&](DataType weights, const char* table, bool deterministic) {
     const auto engine = Make(weights, table, deterministic, folder_.descriptor());
     if (engine->memory().Usage().live_sequences == 0) (void)Hold(*engine);

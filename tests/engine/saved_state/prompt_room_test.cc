@@ -56,14 +56,14 @@ class PromptRoomTest : public testing::Test {
   Status made_;
 };
 
-TEST_F(PromptRoomTest, NothingGoesWhereThereIsRoom) {
+TEST_F(PromptRoomTest, WithEnoughRoomNothingIsEvicted) {
   Add(kMain, "a", 60);
   Add(kOther, "b", 20);
   EXPECT_THAT(MakeRoom(kOther, 20), IsEmpty());
   EXPECT_TRUE(made_);
 }
 
-TEST_F(PromptRoomTest, AnOwnerAtItsPartGivesUpItsOwnOldest) {
+TEST_F(PromptRoomTest, AnOwnerAtItsShareEvictsItsOwnOldestEntry) {
   Add(kMain, "a", 10);
   Add(kOther, "b", 20);
   Add(kThird, "c", 10);
@@ -73,7 +73,7 @@ TEST_F(PromptRoomTest, AnOwnerAtItsPartGivesUpItsOwnOldest) {
   EXPECT_TRUE(made_);
 }
 
-TEST_F(PromptRoomTest, ThePartIsOfEntriesToo) {
+TEST_F(PromptRoomTest, TheShareLimitsTheNumberOfEntries) {
   for (const char* const name : {"a", "b", "c", "d"}) Add(kOther, name, 1);
   EXPECT_THAT(MakeRoom(kOther, 1), ElementsAre("a"));
   for (const char* const name : {"e", "f", "g", "h", "i"}) Add(kMain, name, 1);
@@ -84,7 +84,7 @@ TEST_F(PromptRoomTest, ThePartIsOfEntriesToo) {
   EXPECT_THAT(MakeRoom(kThird, 1), ElementsAre("a")) << "entries of the main owner stay";
 }
 
-TEST_F(PromptRoomTest, WhatOthersWriteTakesNothingOfTheMainOwners) {
+TEST_F(PromptRoomTest, WritesOfOthersEvictNoEntryOfTheMainOwner) {
   Add(kMain, "a", 60);
   Add(kOther, "b", 20);
   Add(kThird, "c", 15);
@@ -94,7 +94,7 @@ TEST_F(PromptRoomTest, WhatOthersWriteTakesNothingOfTheMainOwners) {
   EXPECT_TRUE(made_);
 }
 
-TEST_F(PromptRoomTest, WhereOnlyTheMainOwnersCouldGoNothingDoes) {
+TEST_F(PromptRoomTest, AWriteIsRefusedIfItWouldEvictTheMainOwner) {
   Add(kMain, "a", 80);
   Add(kOther, "b", 15);
   ExpectRefused(kOther, 30, "an entry of 30 bytes, the prompt cache holds 80 of 100");
@@ -102,7 +102,7 @@ TEST_F(PromptRoomTest, WhereOnlyTheMainOwnersCouldGoNothingDoes) {
   EXPECT_THAT(MakeRoom(kThird, 20), ElementsAre("b"));
 }
 
-TEST_F(PromptRoomTest, AnEntryLargerThanItsOwnersPartIsRefused) {
+TEST_F(PromptRoomTest, AnEntryLargerThanTheShareOfItsOwnerIsRefused) {
   Add(kOther, "a", 40);
   ExpectRefused(kOther, 41, "an entry of 41 bytes, its owner may have 40");
   ExpectRefused(kMain, 91, "an entry of 91 bytes, its owner may have 90");
@@ -110,7 +110,7 @@ TEST_F(PromptRoomTest, AnEntryLargerThanItsOwnersPartIsRefused) {
   ExpectRefused(kOther, 101, "an entry of 101 bytes, its owner may have 100");
 }
 
-TEST_F(PromptRoomTest, OwnersGiveUpWhatIsMoreThanTheirPartsWhoeverWrites) {
+TEST_F(PromptRoomTest, EntriesBeyondAShareAreEvictedByEveryWrite) {
   Add(kMain, "a", 50);
   Add(kMain, "b", 50);
   EXPECT_THAT(MakeRoom(kOther, 10), ElementsAre("a"));
@@ -120,7 +120,7 @@ TEST_F(PromptRoomTest, OwnersGiveUpWhatIsMoreThanTheirPartsWhoeverWrites) {
   EXPECT_THAT(MakeRoom(kMain, 10), ElementsAre("c"));
 }
 
-TEST_F(PromptRoomTest, TheOneThatHoldsMostGivesUpForTheMainOwner) {
+TEST_F(PromptRoomTest, TheMainOwnerEvictsFromTheOwnerThatHoldsMost) {
   Add(kMain, "a", 30);
   Add(kThird, "b", 35);
   Add(kOther, "c", 20);
@@ -131,7 +131,7 @@ TEST_F(PromptRoomTest, TheOneThatHoldsMostGivesUpForTheMainOwner) {
   EXPECT_THAT(MakeRoom(kMain, 10), ElementsAre("a")) << "the main owner itself holds most";
 }
 
-TEST_F(PromptRoomTest, EntriesOfAnUnknownOwnerCountForTheMainOne) {
+TEST_F(PromptRoomTest, EntriesOfAnUnknownOwnerCountForTheMainOwner) {
   Add(std::nullopt, "a", 30);
   Add(kMain, "b", 60);
   EXPECT_THAT(MakeRoom(kMain, 10), ElementsAre("a"));
@@ -139,14 +139,14 @@ TEST_F(PromptRoomTest, EntriesOfAnUnknownOwnerCountForTheMainOne) {
   ExpectRefused(kOther, 11, "holds 90 of 100");
 }
 
-TEST_F(PromptRoomTest, WithoutPartsTheOldestOfAllGo) {
+TEST_F(PromptRoomTest, WithoutSharesTheOldestEntriesAreEvicted) {
   limits_ = {.all = {.bytes = 100, .entries = 10}};
   Add(limits_.main_owner, "a", 50);
   Add(limits_.main_owner, "b", 50);
   EXPECT_THAT(MakeRoom(limits_.main_owner, 60), ElementsAre("a", "b"));
 }
 
-TEST_F(PromptRoomTest, WhatCannotBeRemovedStaysAndCounts) {
+TEST_F(PromptRoomTest, AnEntryThatCannotBeRemovedStillCounts) {
   Add(kOther, "stuck1", 20);
   Add(kOther, "a", 10);
   EXPECT_THAT(MakeRoom(kOther, 15), ElementsAre("a"));

@@ -103,7 +103,7 @@ Tokens Cut(Tokens tokens, std::size_t count) {
   return tokens;
 }
 
-TEST_F(PromptStoreTest, AnotherEngineGoesOnWithTheSameBits) {
+TEST_F(PromptStoreTest, AnotherEngineContinuesWithTheSameBits) {
   const auto engine = MakeEngine(shape_, Options());
   const Tokens more = RandomTokens(4, 20, shape_.vocab);
   const SequenceHandle original = Hold(*engine, prompt_);
@@ -127,7 +127,7 @@ TEST_F(PromptStoreTest, AnotherEngineGoesOnWithTheSameBits) {
   EXPECT_EQ(LogitsOf(*other, *loaded, more), expected);
 }
 
-TEST_F(PromptStoreTest, OfALongerEntryOnlyWhatServesIsRead) {
+TEST_F(PromptStoreTest, OnlyTheCommonPartOfALongerEntryIsRead) {
   const auto engine = MakeEngine(shape_, Options());
   const auto store = Open(*engine);
   (void)Store(*store, *engine, prompt_);
@@ -149,7 +149,7 @@ TEST_F(PromptStoreTest, OfALongerEntryOnlyWhatServesIsRead) {
   EXPECT_EQ(Found(*store, Cut(prompt_, 16)), 0u) << "the common prefix is too short";
 }
 
-TEST_F(PromptStoreTest, NamespacesModelsAndTypesStayApart) {
+TEST_F(PromptStoreTest, EntriesOfOtherNamespacesModelsAndTypesAreNotFound) {
   const auto engine = MakeEngine(shape_, Options());
   const auto store = Open(*engine);
   (void)Store(*store, *engine, prompt_);
@@ -172,7 +172,7 @@ TEST_F(PromptStoreTest, NamespacesModelsAndTypesStayApart) {
   EXPECT_THAT(Entries(), SizeIs(1));
 }
 
-TEST_F(PromptStoreTest, AContinuedPromptReplacesItsBeginning) {
+TEST_F(PromptStoreTest, AContinuedPromptReplacesTheEntryOfItsBeginning) {
   const auto engine = MakeEngine(shape_, Options());
   const auto store = Open(*engine);
   (void)Store(*store, *engine, Cut(prompt_, 100));
@@ -185,7 +185,7 @@ TEST_F(PromptStoreTest, AContinuedPromptReplacesItsBeginning) {
   EXPECT_EQ(Found(*store, Cut(prompt_, 150)), 149u);
 }
 
-TEST_F(PromptStoreTest, TheOldestGoForOthersAndUseKeepsThem) {
+TEST_F(PromptStoreTest, TheLeastRecentlyUsedEntriesAreEvicted) {
   const auto engine = MakeEngine(shape_, Options());
   std::uint64_t bytes = 0;
   {
@@ -215,7 +215,7 @@ TEST_F(PromptStoreTest, TheOldestGoForOthersAndUseKeepsThem) {
   EXPECT_EQ(small->counts().entries, 2u) << "no entry is removed for one that is too large";
 }
 
-TEST_F(PromptStoreTest, EntriesNameTheirOwnerAndThoseThatDoNotAreReadAsWell) {
+TEST_F(PromptStoreTest, EntriesNameTheirOwnerAndEntriesWithoutOneAreRead) {
   const auto engine = MakeEngine(shape_, Options());
   {
     const auto store = Open(*engine);
@@ -237,7 +237,7 @@ TEST_F(PromptStoreTest, EntriesNameTheirOwnerAndThoseThatDoNotAreReadAsWell) {
   EXPECT_THAT(damages_, IsEmpty());
 }
 
-TEST_F(PromptStoreTest, NamesOfOtherFormsAreNoEntries) {
+TEST_F(PromptStoreTest, FilesWithOtherNamesAreIgnored) {
   const std::string model = "0123456789abcdef-";
   EXPECT_TRUE(PromptDirectory::ParseName(model + "0123456789abcdef.prompt"));
   EXPECT_EQ(PromptDirectory::ParseName(model + model + "00000000000003e8.prompt")->owner,
@@ -251,7 +251,7 @@ TEST_F(PromptStoreTest, NamesOfOtherFormsAreNoEntries) {
   }
 }
 
-TEST_F(PromptStoreTest, EachOwnerKeepsWithinItsPartAlsoAfterARestart) {
+TEST_F(PromptStoreTest, EachOwnerStaysWithinItsShareAfterARestart) {
   const auto engine = MakeEngine(shape_, Options());
   constexpr OwnerId kStranger{2000};
   std::uint64_t bytes_of_one = 0;  // a quarter more than the size of an entry
@@ -301,7 +301,7 @@ TEST_F(PromptStoreTest, EachOwnerKeepsWithinItsPartAlsoAfterARestart) {
   EXPECT_FALSE(found_by_stranger(*store, 5));
 }
 
-TEST_F(PromptStoreTest, StoresOverOneDirectoryTakeNoticeOfEachOther) {
+TEST_F(PromptStoreTest, StoresOfOneDirectorySeeTheEntriesOfEachOther) {
   const auto engine = MakeEngine(shape_, Options());
   const auto writer = Open(*engine);
   const auto reader = Open(*engine);
@@ -323,7 +323,7 @@ TEST_F(PromptStoreTest, StoresOverOneDirectoryTakeNoticeOfEachOther) {
   EXPECT_THAT(damages_, IsEmpty());
 }
 
-TEST_F(PromptStoreTest, OfTwoWritersOneWrites) {
+TEST_F(PromptStoreTest, OnlyOneOfTwoWritersWritesAnEntry) {
   const auto engine = MakeEngine(shape_, Options());
   const auto one = Open(*engine);
   const auto two = Open(*engine);
@@ -337,7 +337,7 @@ TEST_F(PromptStoreTest, OfTwoWritersOneWrites) {
   EXPECT_EQ(folder_.FileCount(), 2u) << "the entry and the key";
 }
 
-TEST_F(PromptStoreTest, AnEntryThatSomebodyWritesIsLeftToThem) {
+TEST_F(PromptStoreTest, AnEntryThatAnotherStoreWritesIsSkipped) {
   const auto engine = MakeEngine(shape_, Options());
   const auto store = Open(*engine);
   const SequenceHandle handle = Hold(*engine, prompt_);
@@ -360,7 +360,7 @@ TEST_F(PromptStoreTest, AnEntryThatSomebodyWritesIsLeftToThem) {
   EXPECT_GT(*Write(*store, *engine, handle), 0u);
 }
 
-TEST_F(PromptStoreTest, WhatChangesMeanwhileIsNotWritten) {
+TEST_F(PromptStoreTest, ASequenceThatChangesDuringTheWriteIsNotWritten) {
   const auto engine = MakeEngine(shape_, Options());
   const auto store = Open(*engine);
   const SequenceHandle handle = Hold(*engine, prompt_);
@@ -382,7 +382,7 @@ TEST_F(PromptStoreTest, WhatChangesMeanwhileIsNotWritten) {
   EXPECT_EQ(store->Write(*again, &cancelled).error().code, Code::kCancelled);
 }
 
-TEST_F(PromptStoreTest, DamageAnywhereIsDroppedAndTold) {
+TEST_F(PromptStoreTest, ADamagedEntryIsDroppedAndReported) {
   const auto engine = MakeEngine(shape_, Options());
   std::string name;
   {
@@ -421,7 +421,7 @@ TEST_F(PromptStoreTest, DamageAnywhereIsDroppedAndTold) {
   EXPECT_EQ(engine->memory().Usage().live_sequences, 0u);
 }
 
-TEST_F(PromptStoreTest, AFileWithRightSumsButOfAnotherNameOrNamespaceIsDamage) {
+TEST_F(PromptStoreTest, AValidFileUnderAnotherNameOrNamespaceIsDamaged) {
   const auto engine = MakeEngine(shape_, Options());
   {
     const auto store = Open(*engine);
@@ -456,7 +456,7 @@ TEST_F(PromptStoreTest, AFileWithRightSumsButOfAnotherNameOrNamespaceIsDamage) {
   EXPECT_THAT(damages_, ElementsAre(HasSubstr("not an entry of a prompt cache")));
 }
 
-TEST_F(PromptStoreTest, AFileThatIsExchangedForOneOfOtherTokensIsDamage) {
+TEST_F(PromptStoreTest, AFileReplacedByOneWithOtherTokensIsDamaged) {
   const auto engine = MakeEngine(shape_, Options());
   const auto store = Open(*engine);
   (void)Store(*store, *engine, prompt_);
@@ -472,7 +472,7 @@ TEST_F(PromptStoreTest, AFileThatIsExchangedForOneOfOtherTokensIsDamage) {
   EXPECT_EQ(Entries().size(), 1u);
 }
 
-TEST_F(PromptStoreTest, AnEntryThatAnotherDaemonHasRemovedIsRemoved) {
+TEST_F(PromptStoreTest, AnEntryRemovedByAnotherDaemonIsForgotten) {
   const auto directory = PromptDirectory::Open(folder_.PathOf(""));
   ASSERT_TRUE(directory) << directory.error().message;
   const std::string name = PromptDirectory::NameOf({.model = 1, .prompt = 2, .owner = OwnerId{3}});
@@ -501,7 +501,7 @@ TEST_F(PromptStoreTest, LinksPipesAndFoldersAreNotFollowed) {
   EXPECT_EQ(Open(*engine)->counts().entries, 0u);
 }
 
-TEST_F(PromptStoreTest, ADirectoryThatOthersMayLookIntoIsRefused) {
+TEST_F(PromptStoreTest, ADirectoryThatOthersCanReadIsRefused) {
   const auto engine = MakeEngine(shape_, Options());
   ASSERT_EQ(::fchmod(folder_.descriptor(), 0750), 0);
   const auto open = [&](const std::string& path) {
@@ -516,7 +516,7 @@ TEST_F(PromptStoreTest, ADirectoryThatOthersMayLookIntoIsRefused) {
   EXPECT_EQ(open(folder_.PathOf(".")).code, Code::kCorrupt);
 }
 
-TEST_F(PromptStoreTest, WithoutRoomInThePoolTheEntryStays) {
+TEST_F(PromptStoreTest, WithoutRoomInThePoolTheEntryIsKept) {
   const auto engine = MakeEngine(shape_, Options());
   const auto store = Open(*engine);
   (void)Store(*store, *engine, prompt_);
@@ -533,7 +533,7 @@ TEST_F(PromptStoreTest, WithoutRoomInThePoolTheEntryStays) {
 class PromptStoreKindsTest : public PromptStoreTest,
                              public testing::WithParamInterface<Architecture> {};
 
-TEST_P(PromptStoreKindsTest, AnotherEngineGoesOnWithTheSameBits) {
+TEST_P(PromptStoreKindsTest, AnotherEngineContinuesWithTheSameBits) {
   const ModelShape shape = test::TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const Tokens prompt = RandomTokens(3, 200, shape.vocab);

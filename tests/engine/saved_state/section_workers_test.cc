@@ -20,7 +20,7 @@ class LateControl final : public WorkControl {
   }
 };
 
-TEST(SectionWorkersTest, CancelledWorkDoesNothingHoweverLateItIsAsked) {
+TEST(SectionWorkersTest, WorkCancelledBeforeItBeginsRunsNoSection) {
   std::atomic<int> done = 0;
   LateControl control;
   const Status status = ForSections(
@@ -35,7 +35,7 @@ TEST(SectionWorkersTest, CancelledWorkDoesNothingHoweverLateItIsAsked) {
   EXPECT_EQ(done, 0);
 }
 
-TEST(SectionWorkersTest, EverySectionIsDoneOnceByTheThreadsThatThereAre) {
+TEST(SectionWorkersTest, EverySectionIsProcessedOnceByTheAvailableThreads) {
   std::vector<std::atomic<int>> done(100);
   UncontrolledWork control;
   ASSERT_TRUE(ForSections(

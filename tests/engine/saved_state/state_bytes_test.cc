@@ -54,7 +54,7 @@ class StateBytesTest : public testing::Test {
   test::StateFolder folder_;
 };
 
-TEST_F(StateBytesTest, BytesInMemoryAreThoseOfAFile) {
+TEST_F(StateBytesTest, StateBytesInMemoryEqualThoseOfAFile) {
   const SaveProfile profile{.packed = false};
   const auto bytes = Written(profile, StateContent::kAll);
   ASSERT_TRUE(bytes) << bytes.error().message;
@@ -68,7 +68,7 @@ TEST_F(StateBytesTest, BytesInMemoryAreThoseOfAFile) {
   EXPECT_TRUE(std::ranges::equal(*bytes, expected));
 }
 
-TEST_F(StateBytesTest, AStateOfAClientHasNoCellsOfThisModel) {
+TEST_F(StateBytesTest, CellsLoadedFromAClientAreNotPristine) {
   const auto bytes = Written({.packed = false}, StateContent::kAll);
   ASSERT_TRUE(bytes);
   const SequenceInfo own = Loaded(*bytes, StateOrigin::kThisDaemon);
@@ -78,7 +78,7 @@ TEST_F(StateBytesTest, AStateOfAClientHasNoCellsOfThisModel) {
   EXPECT_EQ(foreign.cell_count, 100u);
 }
 
-TEST_F(StateBytesTest, AnOutlineHasTheTableAndTheTokens) {
+TEST_F(StateBytesTest, AnOutlineHasOnlyTheTableAndTheTokens) {
   const SaveProfile profile{.packed = false};
   const auto outline = Written(profile, StateContent::kOutline);
   const auto all = Written(profile, StateContent::kAll);
@@ -94,7 +94,7 @@ TEST_F(StateBytesTest, AnOutlineHasTheTableAndTheTokens) {
   EXPECT_THAT(read.error().message, HasSubstr("file_bytes"));
 }
 
-TEST_F(StateBytesTest, WithoutCheckpointsTheStateBehindTheLastCellIsThere) {
+TEST_F(StateBytesTest, WithoutCheckpointsTheLastStateIsIncluded) {
   const auto few = Written({.packed = false, .with_checkpoints = false}, StateContent::kAll);
   ASSERT_TRUE(few);
   EXPECT_GT(Loaded(*Written({.packed = false}, StateContent::kAll), StateOrigin::kClient)
@@ -105,7 +105,7 @@ TEST_F(StateBytesTest, WithoutCheckpointsTheStateBehindTheLastCellIsThere) {
   EXPECT_EQ(loaded.checkpoint_count, 0u);
 }
 
-TEST_F(StateBytesTest, WritingAsksBeforeEachSectionAndStopsWhenItIsCancelled) {
+TEST_F(StateBytesTest, WritingChecksForACancelBeforeEachSection) {
   test::CountingWork work;
   ASSERT_TRUE(Written({.packed = false}, StateContent::kAll, work));
   EXPECT_GT(work.steps(), 10u);
@@ -114,7 +114,7 @@ TEST_F(StateBytesTest, WritingAsksBeforeEachSectionAndStopsWhenItIsCancelled) {
             Code::kCancelled);
 }
 
-TEST_F(StateBytesTest, BytesThatAreNoStateAreRefused) {
+TEST_F(StateBytesTest, InvalidBytesAreRefused) {
   const auto message = [](std::span<const std::byte> bytes) {
     const auto read = StateFileReader::FromBytes(bytes);
     EXPECT_FALSE(read);
@@ -130,7 +130,7 @@ TEST_F(StateBytesTest, BytesThatAreNoStateAreRefused) {
 
 // A client may send a table of many sections without contents, so reading the table must take
 // linear time.
-TEST_F(StateBytesTest, StepsOfReadingATableAreLinearInItsSections) {
+TEST_F(StateBytesTest, ReadingATableTakesStepsLinearInItsSections) {
   const auto steps_of = [](std::uint32_t cells) {
     const std::vector<std::byte> state = StateOfManySections(cells);
     test::CountingWork work;

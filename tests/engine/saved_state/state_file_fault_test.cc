@@ -76,7 +76,7 @@ class StateFileFaultTest : public testing::TestWithParam<Architecture> {
   Error last_error_;
 };
 
-TEST_P(StateFileFaultTest, OneThatIsCutAtAnyByteIsRefused) {
+TEST_P(StateFileFaultTest, AFileTruncatedAtAnyByteIsRefused) {
   for (const char* name : {"good", "packed"}) {
     const std::vector<char> good = folder_.Bytes(name);
     ASSERT_TRUE(Loads(good));
@@ -92,7 +92,7 @@ TEST_P(StateFileFaultTest, OneThatIsCutAtAnyByteIsRefused) {
   }
 }
 
-TEST_P(StateFileFaultTest, OneWithAChangedByteIsRefused) {
+TEST_P(StateFileFaultTest, AFileWithAChangedByteIsRefused) {
   for (const char* name : {"good", "packed"}) {
     const std::vector<char> good = folder_.Bytes(name);
     const UniqueFd file = InMemory(good);
@@ -180,7 +180,7 @@ TEST_P(StateFileFaultTest, EveryFieldOfTheSequenceIsChecked) {
   }
 }
 
-TEST_P(StateFileFaultTest, ContentThatIsNotOfThisModelOrNotFiniteIsRefused) {
+TEST_P(StateFileFaultTest, ContentOfAnotherModelOrNotFiniteIsRefused) {
   const std::vector<char> good = folder_.Bytes("good");
   StateBytes bytes(good);
   for (std::size_t section = 0; section < bytes.header().section_count; ++section) {
@@ -211,7 +211,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, StateFileFaultTest,
 
 // ------------------------------------------------------------------------------------------- sizes
 
-TEST(StateFileSizeTest, SectionsBehind4GiBAreFound) {
+TEST(StateFileSizeTest, SectionsBeyond4GiBAreFound) {
   // A sparse file with 1,100 sections of 4 MiB. All sections except the last one are a hole.
   constexpr std::size_t kSections = 1100;
   constexpr std::uint64_t kFloats = state_file::kSectionBytesMax / sizeof(float);
@@ -284,7 +284,7 @@ TEST(StateFileSizeTest, SectionsBehind4GiBAreFound) {
 
 // ----------------------------------------------------------------------------------------- packing
 
-TEST(SectionCodecTest, WhateverIsPackedComesBack) {
+TEST(SectionCodecTest, PackedBytesAreUnpackedUnchanged) {
   SectionCodec codec;
   for (const std::size_t element_bytes : {1, 2, 3, 4, 8, 34, 64}) {
     for (const std::size_t count : {1, 2, 33, 1000, 70000}) {

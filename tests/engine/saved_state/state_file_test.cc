@@ -63,7 +63,7 @@ class StateFileKindsTest : public testing::TestWithParam<Architecture> {
   StateFolder folder_;
 };
 
-TEST_P(StateFileKindsTest, ALoadedSequenceGoesOnWithTheSameBits) {
+TEST_P(StateFileKindsTest, ALoadedSequenceContinuesWithTheSameBits) {
   const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   const auto other = MakeEngine(shape, Options());
@@ -100,7 +100,7 @@ TEST_P(StateFileKindsTest, ALoadedSequenceGoesOnWithTheSameBits) {
   }
 }
 
-TEST_P(StateFileKindsTest, TheBytesDependOnTheSequenceAlone) {
+TEST_P(StateFileKindsTest, TheBytesDependOnlyOnTheSequence) {
   const ModelShape shape = TinyOf(GetParam());
   std::vector<std::vector<char>> files;
   for (const bool differs : {false, true}) {
@@ -134,7 +134,7 @@ TEST_P(StateFileKindsTest, TheBytesDependOnTheSequenceAlone) {
   }
 }
 
-TEST_P(StateFileKindsTest, TheSizeToldBeforehandIsExactWhenNothingIsPacked) {
+TEST_P(StateFileKindsTest, ThePredictedSizeIsExactWithoutPacking) {
   const ModelShape shape = TinyOf(GetParam());
   const auto engine = MakeEngine(shape, Options());
   for (const std::size_t count : {0, 1, 150}) {
@@ -177,7 +177,7 @@ class StateFileTest : public testing::Test {
   SequenceHandle sequence_{};
 };
 
-TEST_F(StateFileTest, AnotherTypeOfTheFileOrThePoolIsConvertedAndSaidSo) {
+TEST_F(StateFileTest, AnotherCellTypeIsConvertedAndReported) {
   const std::vector<TokenId> next = RandomTokens(4, 20, 96);
   ASSERT_TRUE(folder_.Save(*engine_, sequence_, "f16"));
   ASSERT_TRUE(folder_.Save(*engine_, sequence_, "q8_0",
@@ -213,7 +213,7 @@ TEST_F(StateFileTest, AnotherTypeOfTheFileOrThePoolIsConvertedAndSaidSo) {
   }
 }
 
-TEST_F(StateFileTest, AnEncodedTextComesBackWithItsSequence) {
+TEST_F(StateFileTest, AnEncodedTextIsLoadedWithItsSequence) {
   ModelShape shape = TinyLlama();
   shape.architecture = Architecture::kT5;
   const auto t5 = MakeEngine(shape, {.cells = 512, .deterministic = true});
@@ -234,7 +234,7 @@ TEST_F(StateFileTest, AnEncodedTextComesBackWithItsSequence) {
   }
 }
 
-TEST_F(StateFileTest, TokensAloneAreReadButNotLoaded) {
+TEST_F(StateFileTest, AFileOfTokensIsReadButNotLoaded) {
   ASSERT_TRUE(folder_.Save(*engine_, sequence_, "tokens", {.tokens_only = true}));
   const auto refused = folder_.Load(*engine_, "tokens");
   ASSERT_FALSE(refused);
@@ -247,7 +247,7 @@ TEST_F(StateFileTest, TokensAloneAreReadButNotLoaded) {
   EXPECT_LT(folder_.Bytes("tokens").size(), 1500u);
 }
 
-TEST_F(StateFileTest, SeveralSequencesAndTheirSamplersComeBackEach) {
+TEST_F(StateFileTest, SeveralSequencesAreLoadedWithTheirSamplers) {
   const SequenceHandle second = *engine_->memory().sequences().Create({});
   (void)Feed(*engine_, second, RandomTokens(7, 33, 96), 50);
   const SequenceHandle empty = *engine_->memory().sequences().Create({});
@@ -273,7 +273,7 @@ TEST_F(StateFileTest, SeveralSequencesAndTheirSamplersComeBackEach) {
   }
 }
 
-TEST_F(StateFileTest, TheErrorNamesWhatDiffersInAnotherModel) {
+TEST_F(StateFileTest, TheErrorForAnotherModelNamesTheDifference) {
   ASSERT_TRUE(folder_.Save(*engine_, sequence_, "state"));
   ModelShape shape = WideHeads();
   shape.seed = 2;
@@ -288,7 +288,7 @@ TEST_F(StateFileTest, TheErrorNamesWhatDiffersInAnotherModel) {
               HasSubstr("saved with another model, a llama, this one is a mamba2"));
 }
 
-TEST_F(StateFileTest, MoreCellsThanThePoolHasAreRefusedBeforeAnythingIsRead) {
+TEST_F(StateFileTest, AFileWithMoreCellsThanThePoolIsRefusedBeforeReading) {
   ASSERT_TRUE(folder_.Save(*engine_, sequence_, "state"));
   const auto small = MakeEngine(WideHeads(), {.cells = 64});
   const auto refused = folder_.Load(*small, "state");
@@ -321,7 +321,7 @@ TEST_F(StateFileTest, AnExistingNameIsKeptUnlessItIsToBeReplaced) {
   EXPECT_EQ(engine_->memory().sequences().Query(target)->cell_count, 0u);
 }
 
-TEST_F(StateFileTest, TemporariesOfProcessesThatAreGoneAreRemoved) {
+TEST_F(StateFileTest, TemporaryFilesOfEndedProcessesAreRemoved) {
   const std::string own = ".kvd-" + std::to_string(::getpid()) + "-77";
   for (const std::string& name :
        {own, std::string(".kvd-2147483646-1"), std::string("mine"), std::string(".kvd-x-1")}) {
@@ -332,7 +332,7 @@ TEST_F(StateFileTest, TemporariesOfProcessesThatAreGoneAreRemoved) {
   EXPECT_FALSE(std::filesystem::exists(folder_.PathOf(".kvd-2147483646-1")));
 }
 
-TEST_F(StateFileTest, ASequenceThatGoesOnIsSavedAsItWas) {
+TEST_F(StateFileTest, ASequenceThatContinuesDuringASaveIsSavedUnchanged) {
   const auto from = SequenceExport::Open(*engine_, sequence_);
   SequenceHandle twin{};
   ASSERT_TRUE(engine_->memory().sequences().Fork(sequence_, {}, {&twin, 1}));

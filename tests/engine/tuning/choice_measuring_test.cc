@@ -67,7 +67,7 @@ TEST_F(ChoiceMeasuringTest, EqualTimesLeaveTheDefaults) {
   EXPECT_EQ(choices.For(DataType::kF16), defaults_.For(DataType::kF16));
 }
 
-TEST_F(ChoiceMeasuringTest, TheWideFormBeginsWhereItIsFasterFromThenOn) {
+TEST_F(ChoiceMeasuringTest, TheWideProductBeginsWhereItStaysFaster) {
   timer_.seconds_of = [](const TimedProduct& product, std::size_t) {
     if (!InBf16(product)) return 1.0;
     return product.rows == 2 || product.rows >= 32 ? 0.5 : 2.0;
@@ -76,14 +76,14 @@ TEST_F(ChoiceMeasuringTest, TheWideFormBeginsWhereItIsFasterFromThenOn) {
             (ProductChoice{.wide_form = WideForm::kBf16, .wide_from_rows = 32}));
 }
 
-TEST_F(ChoiceMeasuringTest, AWideFormThatIsSlowerIsNotChosen) {
+TEST_F(ChoiceMeasuringTest, ASlowerWideProductIsNotChosen) {
   timer_.seconds_of = [](const TimedProduct& product, std::size_t) {
     return InBf16(product) ? 1.1 : 1.0;
   };
   EXPECT_EQ(Measure({DataType::kBF16}).For(DataType::kBF16), ProductChoice{});
 }
 
-TEST_F(ChoiceMeasuringTest, TheFasterOfTwoWideFormsIsChosen) {
+TEST_F(ChoiceMeasuringTest, TheFasterOfTwoWideProductsIsChosen) {
   timer_.seconds_of = [](const TimedProduct& product, std::size_t) {
     if (InBf16(product)) return 0.9;
     if (product.choice.wide_form != WideForm::kOuter) return 1.0;
@@ -95,7 +95,7 @@ TEST_F(ChoiceMeasuringTest, TheFasterOfTwoWideFormsIsChosen) {
   EXPECT_EQ(choices.For(DataType::kF32), expected);  // bf16 is not an alternative
 }
 
-TEST_F(ChoiceMeasuringTest, AnotherWideFormReplacesTheDefaultIfItIsFasterByMoreThanAFew) {
+TEST_F(ChoiceMeasuringTest, AClearlyFasterWideProductReplacesTheDefault) {
   for (const auto& [seconds, form] : {std::pair{0.49, WideForm::kBf16}, {0.45, WideForm::kOuter}}) {
     timer_.seconds_of = [outer = seconds](const TimedProduct& product, std::size_t) {
       if (InBf16(product)) return 0.5;
@@ -113,7 +113,7 @@ TEST_F(ChoiceMeasuringTest, ASmallGainDoesNotChangeTheDefault) {
   EXPECT_EQ(Measure({DataType::kF16}).For(DataType::kF16).wide_from_rows, 8u);
 }
 
-TEST_F(ChoiceMeasuringTest, OutliersDoNotCount) {
+TEST_F(ChoiceMeasuringTest, OutliersDoNotChangeTheChoice) {
   timer_.seconds_of = [](const TimedProduct& product, std::size_t call) {
     const double seconds = InBf16(product) ? 0.5 : 1.0;
     return call % 4 == 0 ? seconds * 100 : seconds;
@@ -121,7 +121,7 @@ TEST_F(ChoiceMeasuringTest, OutliersDoNotCount) {
   EXPECT_EQ(Measure({DataType::kF16}).For(DataType::kF16).wide_from_rows, 2u);
 }
 
-TEST_F(ChoiceMeasuringTest, RowsThatNoStepHasAreNotTimed) {
+TEST_F(ChoiceMeasuringTest, RowCountsThatNoStepHasAreNotTimed) {
   timer_.seconds_of = [](const TimedProduct& product, std::size_t) {
     EXPECT_LE(product.rows, 16u);
     return InBf16(product) ? 0.5 : 1.0;
@@ -141,7 +141,7 @@ TEST_F(ChoiceMeasuringTest, PrefetchesAndPanelsOfQuantisedWeightsAreChosen) {
             (ProductChoice{.ahead_bytes = 65536, .panel_from_rows = 6, .panel_outs = 32}));
 }
 
-TEST_F(ChoiceMeasuringTest, PanelsThatAreNeverFasterBeginWhereRegistersEnd) {
+TEST_F(ChoiceMeasuringTest, SlowerPanelsBeginOnlyWhereRegistersEnd) {
   timer_.seconds_of = [](const TimedProduct&, std::size_t) { return 1.0; };
   EXPECT_EQ(Measure({DataType::kQ8_0}).For(DataType::kQ8_0),
             (ProductChoice{.panel_from_rows = 13}));
@@ -159,7 +159,7 @@ TEST_F(ChoiceMeasuringTest, WeightsThatCannotBeTimedKeepTheirDefault) {
   EXPECT_EQ(timer_.calls, 13u * 3 * ChoiceMeasuring::kRepeats + 1);
 }
 
-TEST_F(ChoiceMeasuringTest, PreparingRowsTakesSlicesOfItsOwn) {
+TEST_F(ChoiceMeasuringTest, PreparingRowsTakesItsOwnSlices) {
   timer_.seconds_of = [](const TimedProduct&, std::size_t) { return 1.0; };
   timer_.prepares = 5;
   ChoiceMeasuring measuring(table_, std::vector{DataType::kF16}, defaults_, 2, timer_);
@@ -168,7 +168,7 @@ TEST_F(ChoiceMeasuringTest, PreparingRowsTakesSlicesOfItsOwn) {
   EXPECT_EQ(timer_.calls, 3 * ChoiceMeasuring::kRepeats);
 }
 
-TEST_F(ChoiceMeasuringTest, TypesThatWereNeverTimedAreNotNamed) {
+TEST_F(ChoiceMeasuringTest, TypesThatWereNotTimedAreNotListed) {
   timer_.seconds_of = [](const TimedProduct& product, std::size_t) {
     return product.type == DataType::kBF16 ? std::nullopt : std::optional(1.0);
   };

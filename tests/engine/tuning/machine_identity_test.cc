@@ -16,13 +16,13 @@ TEST(MachineIdentityTest, NamesTheFirstProcessor) {
   EXPECT_EQ(machine.microcode, "0x2b000603");
 }
 
-TEST(MachineIdentityTest, MissingLinesAreUnknown) {
+TEST(MachineIdentityTest, MissingLinesAreReportedAsUnknown) {
   EXPECT_EQ(ParseCpuInfo(""), (MachineIdentity{.cpu = "unknown unknown/unknown/unknown unknown",
                                                .microcode = "unknown"}));
   EXPECT_EQ(ParseCpuInfo("model name :\nmicrocode : \n no colon\n").microcode, "unknown");
 }
 
-TEST(MachineIdentityTest, TextIsShortAndPrintable) {
+TEST(MachineIdentityTest, TheIdentityIsShortAndPrintable) {
   const MachineIdentity machine = ParseCpuInfo(
       "model name: a\x01"
       "b\xff" +
@@ -30,7 +30,7 @@ TEST(MachineIdentityTest, TextIsShortAndPrintable) {
   EXPECT_EQ(machine.cpu, "unknown unknown/unknown/unknown a?b?" + std::string(76, 'c'));
 }
 
-TEST(MachineIdentityTest, ThisMachineHasACpu) {
+TEST(MachineIdentityTest, TheIdentityOfThisMachineNamesACpu) {
   EXPECT_NE(ReadMachineIdentity().cpu, ParseCpuInfo("").cpu);
 }
 

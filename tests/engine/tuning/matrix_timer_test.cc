@@ -108,7 +108,7 @@ TEST_F(MatrixTimerTest, RowsArePreparedInBoundedParts) {
   EXPECT_TRUE(timer.Prepare(product));
 }
 
-TEST_F(MatrixTimerTest, OuterProductsAreComputedIfTheChoiceAsksForThem) {
+TEST_F(MatrixTimerTest, OuterProductsAreComputedIfChosen) {
   MatrixTimer timer(compute_, tensors_, kWide, false);
   for (const std::uint32_t from_rows : {17u, 16u}) {
     (void)PreparedTime(
@@ -120,7 +120,7 @@ TEST_F(MatrixTimerTest, OuterProductsAreComputedIfTheChoiceAsksForThem) {
   EXPECT_EQ(calls_in_bf16, 0u);
 }
 
-TEST_F(MatrixTimerTest, TheFormOfTheChoiceIsComputed) {
+TEST_F(MatrixTimerTest, TheChosenProductIsComputed) {
   if (!kernels::Supports(table_, DataType::kF16, kernels::WideForm::kBf16)) {
     GTEST_SKIP() << "the machine lacks AVX512_BF16";
   }

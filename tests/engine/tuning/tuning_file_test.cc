@@ -79,7 +79,7 @@ class TuningFileTest : public testing::Test {
   Tuning tuning_;
 };
 
-TEST_F(TuningFileTest, WhatIsWrittenIsReadAgain) {
+TEST_F(TuningFileTest, AWrittenFileIsReadBack) {
   const Result<Tuning> parsed = Parse(FormatTuning(Key(), tuning_));
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->measured_unix_ms, tuning_.measured_unix_ms);

@@ -12,13 +12,13 @@ namespace {
 using test::SmallBlankSeparatedData;
 using testing::ElementsAre;
 
-TEST(BlankSeparatedTest, WhiteSpaceEndsWordsAndIsNoToken) {
+TEST(BlankSeparatedTest, WhiteSpaceEndsWordsAndGivesNoToken) {
   EXPECT_THAT(TokensOf(SmallBlankSeparatedData(), "hello he\n\t  lo\u3000\u00a0h e"),
               ElementsAre(5, 3, 6, 5, 6, 1, 2));
   EXPECT_THAT(TokensOf(SmallBlankSeparatedData(), " \u2028 "), ElementsAre());
 }
 
-TEST(BlankSeparatedTest, CaseIsKeptUnlessTheFileOrAnotherPretokenizerSaysOtherwise) {
+TEST(BlankSeparatedTest, CaseIsKeptUnlessTheFileOrThePretokenizerFoldsIt) {
   EXPECT_THAT(TokensOf(SmallBlankSeparatedData(), "Hh"), ElementsAre(8, 1));
   VocabularyData data = SmallBlankSeparatedData();
   data.lowercase = true;
@@ -30,7 +30,7 @@ TEST(BlankSeparatedTest, CaseIsKeptUnlessTheFileOrAnotherPretokenizerSaysOtherwi
   EXPECT_THAT(TokensOf(bytes, "H"), ElementsAre('H'));
 }
 
-TEST(BlankSeparatedTest, WhatIsNoTokenBecomesTheBytesThatHaveTokens) {
+TEST(BlankSeparatedTest, WordsWithoutATokenBecomeByteTokens) {
   EXPECT_THAT(TokensOf(SmallBlankSeparatedData(), "\u00e8h\u20ac"), ElementsAre(9, 1));
   EXPECT_THAT(TokensOf(SmallBlankSeparatedData(), "h\xc3 \xff"), ElementsAre(1, 9));
 }

@@ -5,7 +5,7 @@
 namespace kvd {
 namespace {
 
-TEST(ByteAlphabetTest, EveryByteHasACharacterOfItsOwnAndComesBackFromIt) {
+TEST(ByteAlphabetTest, EveryByteMapsToAUniqueCharacterAndBack) {
   std::string all;
   std::string decoded;
   for (int byte = 0; byte < 256; ++byte) all.append(ByteCharacter(static_cast<std::uint8_t>(byte)));
@@ -15,7 +15,7 @@ TEST(ByteAlphabetTest, EveryByteHasACharacterOfItsOwnAndComesBackFromIt) {
     EXPECT_EQ(static_cast<unsigned char>(decoded[byte]), byte);
 }
 
-TEST(ByteAlphabetTest, TheCharactersAreThoseOfGpt2) {
+TEST(ByteAlphabetTest, TheAlphabetIsThatOfGpt2) {
   EXPECT_EQ(ByteCharacter(' '), "\u0120");
   EXPECT_EQ(ByteCharacter('\n'), "\u010a");
   EXPECT_EQ(ByteCharacter(0), "\u0100");
@@ -25,7 +25,7 @@ TEST(ByteAlphabetTest, TheCharactersAreThoseOfGpt2) {
   EXPECT_EQ(ByteCharacter(0xff), "\u00ff");
 }
 
-TEST(ByteAlphabetTest, WhatIsNoCharacterOfTheAlphabetStaysAsItIs) {
+TEST(ByteAlphabetTest, CharactersOutsideTheAlphabetStayUnchanged) {
   std::string decoded;
   AppendDecodedBytes("a \u20ac\u0144\xff", decoded);
   EXPECT_EQ(decoded, "a \u20ac\u0144\xff");

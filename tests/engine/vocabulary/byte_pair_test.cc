@@ -55,7 +55,7 @@ TEST(BytePairTest, AWordThatIsATokenIsMergedAnywayUnlessThePretokenizerIgnoresMe
   EXPECT_THAT(TokensOf(*MakeVocabulary(data), "lo"), ElementsAre(263));
 }
 
-TEST(BytePairTest, AMergeWhoseResultIsNoTokenIsSpelledOut) {
+TEST(BytePairTest, AMergeWithoutATokenIsWrittenAsSmallerTokens) {
   VocabularyData data = SmallBytePairData();
   data.merges = {"x y", "xy z", "\u0120 x", "\u0120x y"};
   auto vocabulary = MakeVocabulary(data);
@@ -66,13 +66,13 @@ TEST(BytePairTest, AMergeWhoseResultIsNoTokenIsSpelledOut) {
   EXPECT_THAT(TokensOf(*vocabulary, " xw"), ElementsAre('x', 'w'));
 }
 
-TEST(BytePairTest, TheFirstOfTwoEqualMergesCounts) {
+TEST(BytePairTest, OfTwoEqualMergesTheFirstApplies) {
   VocabularyData data = SmallBytePairData();
   data.merges = {"h e", "e l", "h e"};
   EXPECT_THAT(TokensOf(*MakeVocabulary(data), "hel"), ElementsAre(256, 'l'));
 }
 
-TEST(BytePairTest, AnyBytesComeBackFromTheirTokens) {
+TEST(BytePairTest, AnyBytesAreRestoredFromTheirTokens) {
   auto vocabulary = MakeVocabulary(SmallBytePairData());
   std::mt19937 random(1);
   for (int i = 0; i < test::Scaled(3000, 3000); ++i) {
@@ -81,7 +81,7 @@ TEST(BytePairTest, AnyBytesComeBackFromTheirTokens) {
   }
 }
 
-TEST(BytePairTest, AnyBytesComeBackFromTheTokensOfPublishedVocabularies) {
+TEST(BytePairTest, PublishedVocabulariesRestoreAnyBytesFromTheirTokens) {
   if (const std::string missing = MissingVocabularies(); !missing.empty()) GTEST_SKIP() << missing;
   for (const std::string& name : VocabularyNames()) {
     auto vocabulary = LoadVocabulary(name);
@@ -122,7 +122,7 @@ std::vector<std::string> NaiveMerge(
   }
 }
 
-TEST(BytePairTest, RandomVocabulariesMergeAsTheDefinitionSays) {
+TEST(BytePairTest, RandomVocabulariesMergeByTheDefinition) {
   std::mt19937 random(3);
   for (int round = 0; round < test::Scaled(40, 40); ++round) {
     VocabularyData data = SmallBytePairData();
@@ -166,7 +166,7 @@ TEST(BytePairTest, MegabytesOfOneCharacterAreOneLongWord) {
   }
 }
 
-TEST(BytePairTest, InvalidBytesAreSplitLikeTheReplacementCharacterAndStayThemselves) {
+TEST(BytePairTest, InvalidBytesAreSplitLikeTheReplacementCharacterAndKept) {
   auto vocabulary = MakeVocabulary(SmallBytePairData());
   EXPECT_THAT(TokensOf(*vocabulary, "\xffhello"), ElementsAre(0xff, 259));
   EXPECT_THAT(TokensOf(*vocabulary, "hello\xe2\x82 hello"), ElementsAre(259, 0xe2, 0x82, 260));

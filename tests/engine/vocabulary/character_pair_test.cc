@@ -17,7 +17,7 @@ constexpr TokenId kSpace = 256, kH = 257, kE = 258, kL = 259, kO = 260, kHe = 26
                   kSpaceH = 263, kHell = 264, kLineFeed = 265, kLineFeeds = 266, kAccented = 267,
                   kBos = 268, kUser = 269;
 
-TEST(CharacterPairTest, CharactersOfALineAreMergedAndASpaceIsEscaped) {
+TEST(CharacterPairTest, CharactersOfALineAreMergedAndSpacesEscaped) {
   EXPECT_THAT(TokensOf(SmallLinesData(), "hello"), ElementsAre(kHell, kO));
   EXPECT_THAT(TokensOf(SmallLinesData(), " h o"), ElementsAre(kSpaceH, kSpace, kO));
   EXPECT_THAT(TokensOf(SmallLinesData(), "\u2581h"), ElementsAre(kSpaceH));
@@ -25,7 +25,7 @@ TEST(CharacterPairTest, CharactersOfALineAreMergedAndASpaceIsEscaped) {
   EXPECT_THAT(TokensOf(SmallLinesData(), " he"), ElementsAre(kSpace, kHe));
 }
 
-TEST(CharacterPairTest, LineFeedsAreAWordThatMayBeATokenAsAWhole) {
+TEST(CharacterPairTest, ARunOfLineFeedsMayBeOneToken) {
   EXPECT_THAT(TokensOf(SmallLinesData(), "h\n\ne"), ElementsAre(kH, kLineFeeds, kE));
   EXPECT_THAT(TokensOf(SmallLinesData(), "\n\n\n"), ElementsAre(kLineFeed, kLineFeed, kLineFeed));
   VocabularyData data = SmallLinesData();
@@ -34,7 +34,7 @@ TEST(CharacterPairTest, LineFeedsAreAWordThatMayBeATokenAsAWhole) {
   EXPECT_THAT(TokensOf(data, "\n\n"), ElementsAre(kLineFeed, kLineFeed));
 }
 
-TEST(CharacterPairTest, WhatIsNoTokenBecomesItsBytes) {
+TEST(CharacterPairTest, CharactersWithoutATokenBecomeBytes) {
   EXPECT_THAT(TokensOf(SmallLinesData(), "h\u20ac"), ElementsAre(kH, 0xe2, 0x82, 0xac));
   EXPECT_THAT(TokensOf(SmallLinesData(), "\xffh\xe2\x82"), ElementsAre(0xff, kH, 0xe2, 0x82));
   // The merge of "o" and the letter with the accent is no token.
@@ -49,7 +49,7 @@ TEST(CharacterPairTest, AByteWithoutATokenIsDropped) {
   EXPECT_THAT(TokensOf(data, "\u20ac"), ElementsAre(0x82, 0xac));
 }
 
-TEST(CharacterPairTest, BosIsAddedWhateverTheFileSays) {
+TEST(CharacterPairTest, BosIsAlwaysAdded) {
   VocabularyData data = SmallLinesData();
   data.add_bos = false;
   EXPECT_THAT(TokensOf(data, "ll", {.add_special = true}), ElementsAre(kBos, kLl));
@@ -59,14 +59,14 @@ TEST(CharacterPairTest, BosIsAddedWhateverTheFileSays) {
       << "the model has no default BOS";
 }
 
-TEST(CharacterPairTest, ThePretokenizerIsTheModelsWhateverTheFileSays) {
+TEST(CharacterPairTest, ThePretokenizerOfTheFileIsIgnored) {
   VocabularyData data = SmallLinesData();
   data.pre = "no such name";
   EXPECT_THAT(TokensOf(data, "\n\n"), ElementsAre(kLineFeeds));
   EXPECT_EQ(MakeVocabulary(data)->kind(), Vocabulary::Kind::kCharacterPair);
 }
 
-TEST(CharacterPairTest, PiecesAreTheTextWithSpaces) {
+TEST(CharacterPairTest, PiecesContainSpaces) {
   const auto vocabulary = MakeVocabulary(SmallLinesData());
   for (const std::string text : {"hello hello\n\n he\u00e9\xff\u20ac", " ", "\n\n\n  h"}) {
     const auto tokens = vocabulary->Tokenize(text, {});
@@ -86,7 +86,7 @@ TEST(CharacterPairTest, MergesThatAreMissingAreRefused) {
   EXPECT_EQ(made.error().message, "tokenizer.ggml.merges: missing or empty");
 }
 
-TEST(CharacterPairTest, OnlyKimiMayLackMergesAndThenEveryByteIsAToken) {
+TEST(CharacterPairTest, OnlyKimiMayLackMergesAndNeedsEveryByteToken) {
   VocabularyData data = SmallBytePairData();
   data.pre = "kimi-k2";
   data.merges.clear();

@@ -15,7 +15,7 @@ using testing::ElementsAre;
 constexpr TokenId kAc = 256, kBegin = 257, kEnd = 258, kUnknownGroup = 259, kAcgtac = 260,
                   kAaaaaa = 261, kGtaaaa = 262;
 
-TEST(HybridDnaTest, BasesAreCutInSixesAndTheLastGroupIsFilled) {
+TEST(HybridDnaTest, BasesAreSplitIntoSixesAndTheLastGroupPadded) {
   EXPECT_THAT(TokensOf(SmallDnaData(), "ac<dna>acgtacGT</dna>ac"),
               ElementsAre(kAc, kBegin, kAcgtac, kGtaaaa, kEnd, kAc));
   EXPECT_THAT(TokensOf(SmallDnaData(), "<dna>A</dna><dna></dna>"),
@@ -32,14 +32,14 @@ TEST(HybridDnaTest, ASequenceWithoutAnEndEndsWithTheText) {
   EXPECT_THAT(TokensOf(SmallDnaData(), "<dna>"), ElementsAre(kBegin));
 }
 
-TEST(HybridDnaTest, OutsideASequenceTextIsText) {
+TEST(HybridDnaTest, TextOutsideASequenceIsOrdinaryText) {
   EXPECT_THAT(TokensOf(SmallDnaData(), "ACG"), ElementsAre('A', 'C', 'G'));
   VocabularyData data = SmallDnaData();
   data.tokens[kUnknownGroup] = "<other>";
   EXPECT_THAT(TokensOf(data, "<dna>ac"), ElementsAre('<', 'd', 'n', 'a', '>', kAc));
 }
 
-TEST(HybridDnaTest, ThePieceOfAGroupIsItsBases) {
+TEST(HybridDnaTest, ThePieceOfAGroupIsItsLetters) {
   const auto vocabulary = MakeVocabulary(SmallDnaData());
   EXPECT_EQ(vocabulary->Piece(kGtaaaa, false), "GTAAAA");
   EXPECT_EQ(vocabulary->TokenText(kGtaaaa), "GTAAAA\ue000");

@@ -20,25 +20,25 @@ using testing::HasSubstr;
 constexpr TokenId kHe = 257, kHell = 258, kHelloWor = 259, kLineEnd = 260, kTwoBytes = 261,
                   kApostrophe = 262, kUnused = 263;
 
-TEST(LongestMatchTest, EachTokenIsTheLongestThatBeginsThere) {
+TEST(LongestMatchTest, EachTokenIsTheLongestMatch) {
   EXPECT_THAT(TokensOf(SmallLongestMatchData(), "hello"), ElementsAre(kHell, 'o' + 1));
   EXPECT_THAT(TokensOf(SmallLongestMatchData(), "hello world"),
               ElementsAre(kHelloWor, 'l' + 1, 'd' + 1));
   EXPECT_THAT(TokensOf(SmallLongestMatchData(), "hel"), ElementsAre(kHe, 'l' + 1));
 }
 
-TEST(LongestMatchTest, TokensAreBytesWhateverCharactersTheyCut) {
+TEST(LongestMatchTest, TokensMatchBytesAndMayCutCharacters) {
   EXPECT_THAT(TokensOf(SmallLongestMatchData(), "\u4f60\r\n"),
               ElementsAre(kTwoBytes, 0xa0 + 1, kLineEnd));
   EXPECT_THAT(TokensOf(SmallLongestMatchData(), "\xff\\"), ElementsAre(0xff + 1, '\\' + 1));
 }
 
-TEST(LongestMatchTest, EveryTokenTakesPartAndTheLaterOfEqualOnesIsUsed) {
+TEST(LongestMatchTest, EveryTokenIsMatchedAndTheLaterOfEqualOnesIsUsed) {
   EXPECT_THAT(TokensOf(SmallLongestMatchData(), "unused<s>"), ElementsAre(kUnused, 0));
   EXPECT_THAT(TokensOf(SmallLongestMatchData(), "'"), ElementsAre(kApostrophe));
 }
 
-TEST(LongestMatchTest, NothingIsAddedWhateverTheFileSays) {
+TEST(LongestMatchTest, NoSpecialTokenIsAdded) {
   VocabularyData data = SmallLongestMatchData();
   data.bos = 0;
   data.add_bos = true;
@@ -55,7 +55,7 @@ TEST(LongestMatchTest, AByteWithoutATokenIsUnknownOrDropped) {
   EXPECT_THAT(TokensOf(data, "qqq"), ElementsAre('q' + 1));
 }
 
-TEST(LongestMatchTest, AnyBytesComeBackFromTheirTokens) {
+TEST(LongestMatchTest, AnyBytesAreRestoredFromTheirTokens) {
   const auto vocabulary = MakeVocabulary(SmallLongestMatchData());
   std::mt19937 random(11);
   for (int i = 0; i < test::Scaled(300, 300); ++i) {
@@ -70,7 +70,7 @@ TEST(LongestMatchTest, AnyBytesComeBackFromTheirTokens) {
   }
 }
 
-TEST(LongestMatchTest, EscapesAreThoseOfPythonsBytes) {
+TEST(LongestMatchTest, EscapesAreThoseOfPythonBytes) {
   EXPECT_EQ(UnescapeBytes(R"(a\t\n\r\\\'\"\x00\xfFb)"), std::string("a\t\n\r\\'\"\0\xff"
                                                                     "b",
                                                                     10));

@@ -7,7 +7,7 @@
 namespace kvd {
 namespace {
 
-TEST(PairTableTest, FindsWhatWasAddedFirstAndNothingElse) {
+TEST(PairTableTest, FindsTheFirstValueOfEachPair) {
   PairTable<MergeRule> table(100);
   for (std::int32_t i = 0; i < 100; ++i) table.Add(i, -i, {i, 2 * i});
   table.Add(5, -5, {77, 77});

@@ -23,7 +23,7 @@ std::string MessageOf(std::span<const std::byte> bytes) {
   return made.error().message;
 }
 
-TEST(PrecompiledCharsmapTest, TheLongestRuleThatTheTextBeginsWithIsFound) {
+TEST(PrecompiledCharsmapTest, TheLongestMatchingRuleIsFound) {
   auto map = PrecompiledCharsmap::Create(CharsmapBytes({{"a", "x"}, {"abc", "yy"}, {"\xc3", ""}}));
   ASSERT_TRUE(map.has_value()) << map.error().message;
   EXPECT_EQ(map->LongestPrefix("ab").bytes, 1u);
@@ -37,7 +37,7 @@ TEST(PrecompiledCharsmapTest, TheLongestRuleThatTheTextBeginsWithIsFound) {
   EXPECT_EQ(map->LongestPrefix(std::string_view("\0a", 2)).bytes, 0u);
 }
 
-TEST(PrecompiledCharsmapTest, SizesThatCannotBeAreNamed) {
+TEST(PrecompiledCharsmapTest, ImpossibleSizesAreNamed) {
   std::vector<std::byte> bytes = CharsmapBytes({{"a", "x"}});
   EXPECT_THAT(MessageOf(std::span(bytes).first(3)), HasSubstr("3 bytes"));
   EXPECT_THAT(MessageOf(std::vector<std::byte>(PrecompiledCharsmap::kBytesMax + 1)),
@@ -78,7 +78,7 @@ TEST(PrecompiledCharsmapTest, AUnitThatIsItsOwnDescendantIsNamed) {
               HasSubstr("unit 97 is its own descendant"));
 }
 
-TEST(PrecompiledCharsmapTest, NoBytesHarm) {
+TEST(PrecompiledCharsmapTest, RandomBytesCauseNoCrash) {
   std::mt19937 random(7);
   const std::vector<std::byte> good = CharsmapBytes({{"a", "x"}, {"ab", "y"}, {"bcd", "zz"}});
   for (int i = 0; i < test::Scaled(300, 300); ++i) {

@@ -39,7 +39,7 @@ TEST(RankTokensTest, SpecialTokensSeparateQueryAndDocument) {
   EXPECT_THAT(TokensOf(Words(), "", ""), ElementsAre(kCls, kSep, kSep));
 }
 
-TEST(RankTokensTest, RobertasVocabulariesHaveTwoSeparators) {
+TEST(RankTokensTest, RobertaVocabulariesHaveTwoSeparators) {
   constexpr TokenId kHe = 256, kByteHello = 259;
   VocabularyData data = SmallBytePairData();
   const auto begin = static_cast<TokenId>(data.tokens.size());
@@ -68,13 +68,13 @@ TEST(RankTokensTest, SpecialTokensInTheTextsAreOrdinaryTextWithoutATemplate) {
   EXPECT_EQ(std::ranges::count(tokens, kSep), 2);
 }
 
-TEST(RankTokensTest, ATemplateHasTheTextsInTheirPlaces) {
+TEST(RankTokensTest, ATemplateIsFilledWithBothTexts) {
   VocabularyData data = Words();
   data.chat_templates = {{"rerank", "[CLS] {document} and {query} [SEP]"}};
   EXPECT_THAT(TokensOf(data, "hello", "world"), ElementsAre(kCls, kWorld, kAnd, kHello, kSep));
 }
 
-TEST(RankTokensTest, PlacesWithinATextAreNotFilled) {
+TEST(RankTokensTest, PlaceholdersWithinATextAreNotFilled) {
   VocabularyData data = Words();
   data.chat_templates = {{"rerank", "{query} and {document}"}};
   const auto plain = TokensOf(data, "hello", "world");

@@ -89,7 +89,7 @@ TEST(ReadVocabularyTest, EveryKeyIsRead) {
   EXPECT_EQ(data->vocab_size, 3u);
 }
 
-TEST(ReadVocabularyTest, WhatTheFileLacksIsEmptyAndTheSizeIsTheEmbeddings) {
+TEST(ReadVocabularyTest, MissingKeysAreEmptyAndTheSizeIsThatOfTheEmbedding) {
   Result<VocabularyData> data = Read([](GgufWriter&) {});
   ASSERT_TRUE(data.has_value()) << data.error().message;
   EXPECT_EQ(data->model, "");

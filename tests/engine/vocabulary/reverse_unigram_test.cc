@@ -24,7 +24,7 @@ constexpr TokenId kA = 260, kB = 261, kAb = 262, kAccented = 264, kSpace = 265, 
                   kUser = 268;
 constexpr TokenId kFirstByte = 4;
 
-TEST(ReverseUnigramTest, TheSequenceWithTheBestSumIsTaken) {
+TEST(ReverseUnigramTest, TheTokensWithTheBestSumAreChosen) {
   EXPECT_THAT(TokensOf(SmallReverseUnigramData(), "ab a"), ElementsAre(kAb, kSpace, kA));
   VocabularyData data = SmallReverseUnigramData();
   data.scores[kAb] = -2.5;
@@ -42,7 +42,7 @@ TEST(ReverseUnigramTest, ACharacterThatNoTokenCoversBecomesItsBytes) {
               ElementsAre(kA, 0xc3 + kFirstByte, 0xff + kFirstByte));
 }
 
-TEST(ReverseUnigramTest, ATokenOfTheLowestScoresTakesNoPart) {
+TEST(ReverseUnigramTest, TokensWithTheLowestScoreAreNotUsed) {
   EXPECT_THAT(TokensOf(SmallReverseUnigramData(), "aa"), ElementsAre(kA, kA));
   VocabularyData data = SmallReverseUnigramData();
   for (const TokenId token : {kA, kAb}) {
@@ -73,7 +73,7 @@ TEST(ReverseUnigramTest, AByteOrderMarkAtTheStartIsDropped) {
       << "one is dropped after each special token";
 }
 
-TEST(ReverseUnigramTest, NothingIsAddedAndPiecesAreTheTextsOfTheTokens) {
+TEST(ReverseUnigramTest, NoSpecialTokenIsAddedAndPiecesAreTheTokenTexts) {
   VocabularyData data = SmallReverseUnigramData();
   data.add_bos = data.add_eos = true;
   EXPECT_THAT(TokensOf(data, "a", {.add_special = true}), ElementsAre(kA));

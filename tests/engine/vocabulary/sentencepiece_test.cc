@@ -34,7 +34,7 @@ std::string TextOf(const Vocabulary& vocabulary, std::span<const TokenId> tokens
   return text ? *text : std::string();
 }
 
-TEST(SentencePieceTest, ASpaceIsPutBeforeATextAndTakenAwayAgain) {
+TEST(SentencePieceTest, ASpaceIsAddedBeforeATextAndRemovedAgain) {
   auto vocabulary = MakeVocabulary(SmallSentencePieceData());
   EXPECT_THAT(TokensOf(*vocabulary, "hello"), ElementsAre(kSpaceHello));
   EXPECT_THAT(TokensOf(*vocabulary, "hello hello"), ElementsAre(kSpaceHello, kSpaceHello));
@@ -44,7 +44,7 @@ TEST(SentencePieceTest, ASpaceIsPutBeforeATextAndTakenAwayAgain) {
   EXPECT_EQ(TextOf(*vocabulary, TokensOf(*vocabulary, " hello")), " hello");
 }
 
-TEST(SentencePieceTest, NoSpaceIsPutWhereTheFileSaysSo) {
+TEST(SentencePieceTest, NoSpaceIsAddedIfTheFileSaysSo) {
   VocabularyData data = SmallSentencePieceData();
   data.add_space_prefix = false;
   auto vocabulary = MakeVocabulary(data);
@@ -52,7 +52,7 @@ TEST(SentencePieceTest, NoSpaceIsPutWhereTheFileSaysSo) {
   EXPECT_EQ(TextOf(*vocabulary, TokensOf(*vocabulary, " hello")), " hello");
 }
 
-TEST(SentencePieceTest, ASpaceIsPutAfterEverySpecialToken) {
+TEST(SentencePieceTest, ASpaceIsAddedAfterEverySpecialToken) {
   auto vocabulary = MakeVocabulary(SmallSentencePieceData());
   EXPECT_THAT(TokensOf(*vocabulary, "hello<user>hello"),
               ElementsAre(kSpaceHello, kUser, kSpaceHello));
@@ -60,14 +60,14 @@ TEST(SentencePieceTest, ASpaceIsPutAfterEverySpecialToken) {
               ElementsAre(1, kSpaceHello, 2, kSpaceHello));
 }
 
-TEST(SentencePieceTest, ACharacterThatIsNoTokenBecomesItsBytes) {
+TEST(SentencePieceTest, ACharacterWithoutATokenBecomesBytes) {
   auto vocabulary = MakeVocabulary(SmallSentencePieceData());
   EXPECT_THAT(TokensOf(*vocabulary, "\u20ac"),
               ElementsAre(kSpace, kByte0 + 0xe2, kByte0 + 0x82, kByte0 + 0xac));
   EXPECT_THAT(TokensOf(*vocabulary, "\xff"), ElementsAre(kSpace, kByte0 + 0xff));
 }
 
-TEST(SentencePieceTest, AByteWithoutATokenBecomesItsOneByteTextOrTheUnknownToken) {
+TEST(SentencePieceTest, AByteWithoutAByteTokenBecomesItsTextTokenOrUnknown) {
   VocabularyData data;
   data.model = "llama";
   data.tokens = {"<unk>", "<s>", "</s>", "a", "\n"};
@@ -106,18 +106,18 @@ void ExpectRandomBytesComeBack(const Vocabulary& vocabulary) {
   }
 }
 
-TEST(SentencePieceTest, AnyBytesComeBackFromTheirTokensButForTheEscapedSpace) {
+TEST(SentencePieceTest, BytesAreRestoredFromTheirTokensExceptTheEscapedSpace) {
   ExpectRandomBytesComeBack(*MakeVocabulary(SmallSentencePieceData()));
 }
 
-TEST(SentencePieceTest, AnyBytesComeBackFromTheTokensOfAPublishedVocabulary) {
+TEST(SentencePieceTest, APublishedVocabularyRestoresAnyBytesFromTheirTokens) {
   if (const std::string missing = MissingVocabularies(); !missing.empty()) GTEST_SKIP() << missing;
   const auto published = LoadVocabulary("llama-spm");
   ASSERT_NE(published, nullptr);
   ExpectRandomBytesComeBack(*published);
 }
 
-TEST(SentencePieceTest, AnEscapedSpaceOfTheTextComesBackAsASpace) {
+TEST(SentencePieceTest, AnEscapedSpaceInTheTextBecomesASpace) {
   auto vocabulary = MakeVocabulary(SmallSentencePieceData());
   EXPECT_EQ(TextOf(*vocabulary, TokensOf(*vocabulary, "h\u2581o")), "h o");
   EXPECT_EQ(UnescapeSpaces("\u2581a\u2581\u2581\xe2\x96"), " a  \xe2\x96");

@@ -25,7 +25,7 @@ std::vector<std::string> WordsOf(const SpaceBoundaries& boundaries, std::string_
 
 using Words = std::vector<std::string>;
 
-TEST(SpaceBoundariesTest, AWordEndsBeforeASpaceThatNoTokenHasAfterTheSameCharacter) {
+TEST(SpaceBoundariesTest, AWordEndsBeforeASpaceIfNoTokenContainsBoth) {
   SpaceBoundaries boundaries;
   boundaries.Add("\u2581a");
   boundaries.Add("b\u00e9\u2581c");
@@ -36,7 +36,7 @@ TEST(SpaceBoundariesTest, AWordEndsBeforeASpaceThatNoTokenHasAfterTheSameCharact
   EXPECT_EQ(WordsOf(boundaries, "\u2581"), Words({"\u2581"}));
 }
 
-TEST(SpaceBoundariesTest, BytesThatAreNoCharacterEndNoWord) {
+TEST(SpaceBoundariesTest, InvalidBytesEndNoWord) {
   const SpaceBoundaries boundaries;
   EXPECT_EQ(WordsOf(boundaries, "a\xff\u2581b\u2581c"), Words({"a\xff\u2581b", "\u2581c"}));
   EXPECT_EQ(WordsOf(boundaries, "\xf0\u2581\u2581b"), Words({"\xf0\u2581\u2581b"}));
@@ -67,7 +67,7 @@ void ExpectEqualTokens(const VocabularyData& data, bool by_merge, std::mt19937& 
   }
 }
 
-TEST(SpaceBoundariesTest, TokensAreTheSameWhetherATextIsCutOrNot) {
+TEST(SpaceBoundariesTest, TokensDoNotDependOnWhereATextIsCut) {
   std::mt19937 random(23);
   const char* const letters[] = {"a", "b", "c", "\u2581"};
   for (int round = 0; round < test::Scaled(40, 40); ++round) {

@@ -109,7 +109,7 @@ TokenTable RandomTokens(std::mt19937_64& random, std::string_view letters) {
   return std::move(*tokens);
 }
 
-TEST(SpecialPartitionModelTest, FindsWhatSearchingTokenByTokenFinds) {
+TEST(SpecialPartitionModelTest, FindsTheTokensOfANaiveSearch) {
   std::mt19937_64 random(11);
   for (int round = 0; round < test::Scaled(20'000, 20'000); ++round) {
     const std::string_view letters = round % 3 == 0 ? "a" : round % 3 == 1 ? "ab " : "abc \n";
@@ -126,7 +126,7 @@ TEST(SpecialPartitionModelTest, FindsWhatSearchingTokenByTokenFinds) {
   }
 }
 
-TEST(SpecialPartitionModelTest, TextsLongEnoughToBeSortedInPiecesAreCutTheSame) {
+TEST(SpecialPartitionModelTest, LongTextsSortedInPiecesAreSplitTheSame) {
   std::mt19937_64 random(12);
   for (int round = 0; round < 20; ++round) {
     const TokenTable tokens = RandomTokens(random, "ab ");
@@ -159,7 +159,7 @@ std::uint64_t StepsOf(std::size_t token_count) {
   return work.steps();
 }
 
-TEST(SpecialPartitionTest, StepsGrowWithTheTextAndNotWithTextTimesTokens) {
+TEST(SpecialPartitionTest, StepsAreLinearInTheTextWhateverTheNumberOfTokens) {
   const std::uint64_t steps = StepsOf(10'000);
   EXPECT_GT(steps, 10u);
   EXPECT_LT(StepsOf(40'000), 5 * steps);
@@ -182,7 +182,7 @@ TEST(SpecialPartitionTest, RunsOfTokensThatContainOneAnotherTakeLinearSteps) {
   EXPECT_LT(steps_of(1 << 21), 5 * steps);
 }
 
-TEST(SpecialPartitionTest, ACancelledCutSaysSo) {
+TEST(SpecialPartitionTest, ACancelledSplitReportsIt) {
   VocabularyData data;
   data.tokens = {"<x>"};
   auto tokens = TokenTable::Create(data);

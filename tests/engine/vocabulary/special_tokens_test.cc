@@ -34,7 +34,7 @@ std::vector<TokenId> TokensOf(const Vocabulary& vocabulary, std::string_view tex
   return tokens ? *tokens : std::vector<TokenId>();
 }
 
-TEST(SpecialTokensTest, DefaultsAreThoseOfTheTokenizersKind) {
+TEST(SpecialTokensTest, DefaultsDependOnTheKindOfTokenizer) {
   auto sentencepiece = MakeVocabulary(SmallSentencePieceData());
   EXPECT_EQ(sentencepiece->bos(), 1);
   EXPECT_EQ(sentencepiece->eos(), 2);
@@ -76,7 +76,7 @@ TEST(SpecialTokensTest, BosAndEosAreAddedAsTheFileSays) {
   EXPECT_EQ(*vocabulary->Detokenize(tokens, {}), "hello");
 }
 
-TEST(SpecialTokensTest, AnIdThatIsNoTokenIsRefusedAndMinusOneMeansNone) {
+TEST(SpecialTokensTest, AnIdOutsideTheVocabularyIsRefusedAndMinusOneMeansNone) {
   std::optional<std::uint32_t> VocabularyData::* const ids[] = {
       &VocabularyData::bos,     &VocabularyData::eos,     &VocabularyData::eot,
       &VocabularyData::eom,     &VocabularyData::unk,     &VocabularyData::sep,
@@ -147,7 +147,7 @@ TEST(SpecialTokensTest, TheIdsOfTheFileEndGenerationWhateverTheirText) {
   EXPECT_EQ(vocabulary->special().eom, kFirst + 2);
 }
 
-TEST(SpecialTokensTest, ARoleThatTheFileLeavesOpenGoesToAKnownText) {
+TEST(SpecialTokensTest, AMissingRoleIsFilledByAKnownText) {
   auto vocabulary =
       MakeVocabulary(With({"<|im_end|>", "<|eom_id|>", "<fim_prefix>", "<fim_suffix>",
                            "<fim_middle>", "<fim_pad>", "<reponame>", "<|file_sep|>"}));
@@ -159,7 +159,7 @@ TEST(SpecialTokensTest, ARoleThatTheFileLeavesOpenGoesToAKnownText) {
   EXPECT_TRUE(vocabulary->IsControl(263));
 }
 
-TEST(SpecialTokensTest, EndOnlyEndsAMessageWhereOtherTokensEndTheTurn) {
+TEST(SpecialTokensTest, TheEndTokenEndsOnlyAMessageIfOthersEndTheTurn) {
   auto harmony = MakeVocabulary(
       With({"<|end|>", "<|return|>", "<|call|>", "<|channel|>"}, GgufTokenType::kControl));
   EXPECT_THAT(harmony->end_of_generation(), ElementsAre(11, kFirst + 1, kFirst + 2));
@@ -173,7 +173,7 @@ TEST(SpecialTokensTest, EndOnlyEndsAMessageWhereOtherTokensEndTheTurn) {
   EXPECT_THAT(gemma4->end_of_generation(), ElementsAre(11, kFirst + 1));
 }
 
-TEST(SpecialPartitionTest, ControlTokensOfATextAreTokensOnlyOnDemand) {
+TEST(SpecialPartitionTest, ControlTokensAreParsedOnlyOnRequest) {
   auto vocabulary = MakeVocabulary(SmallBytePairData());
   EXPECT_THAT(TokensOf(*vocabulary, "hello<|end|>", {.parse_special = true}),
               ElementsAre(259, 261));
@@ -182,7 +182,7 @@ TEST(SpecialPartitionTest, ControlTokensOfATextAreTokensOnlyOnDemand) {
               ElementsAre(261, 261, 256));
 }
 
-TEST(SpecialPartitionTest, UserDefinedTokensOfATextAreAlwaysTokens) {
+TEST(SpecialPartitionTest, UserDefinedTokensAreAlwaysParsed) {
   auto vocabulary = MakeVocabulary(SmallBytePairData());
   EXPECT_THAT(TokensOf(*vocabulary, "he<user>hello", {}), ElementsAre(256, 262, 259));
   EXPECT_EQ(*vocabulary->Piece(262, false), "<user>");
@@ -195,7 +195,7 @@ TEST(SpecialPartitionTest, LongerTokensAreFoundBeforeShorterOnesAndEqualOnesInOr
   EXPECT_THAT(TokensOf(*vocabulary, "a\t\t\tb", {}), ElementsAre('a', kFirst + 3, '\t', 'b'));
 }
 
-TEST(SpecialPartitionTest, PhiThreeSwallowsWhiteSpaceAfterSpecialTokens) {
+TEST(SpecialPartitionTest, Phi3RemovesWhiteSpaceAfterSpecialTokens) {
   VocabularyData data = With({"<|user|>", "<|endoftext|>"}, GgufTokenType::kControl);
   data.general_name = "My Phi-3 mini";
   auto vocabulary = MakeVocabulary(data);
@@ -206,7 +206,7 @@ TEST(SpecialPartitionTest, PhiThreeSwallowsWhiteSpaceAfterSpecialTokens) {
               ElementsAre(kFirst + 1, 260));
 }
 
-TEST(SpecialPartitionTest, MaskTokensSwallowWhiteSpaceBeforeThem) {
+TEST(SpecialPartitionTest, MaskTokensRemoveWhiteSpaceBeforeThem) {
   VocabularyData jina = With({"<mask>"}, GgufTokenType::kControl);
   jina.pre = "jina-v2-de";
   EXPECT_THAT(TokensOf(*MakeVocabulary(jina), "he \n<mask>hello", {.parse_special = true}),

@@ -27,7 +27,7 @@ class StreamingDetokenizerTest : public testing::Test {
   StreamingDetokenizer stream_{*vocabulary_, false};
 };
 
-TEST_F(StreamingDetokenizerTest, ACharacterComesOutWithItsLastByte) {
+TEST_F(StreamingDetokenizerTest, ACharacterIsEmittedWithItsLastByte) {
   for (std::string_view character : {"a", "\u00e9", "\u20ac", "\U0001f999", "\U0010ffff"}) {
     for (std::size_t i = 0; i < character.size(); ++i) {
       bool last = i + 1 == character.size();
@@ -38,7 +38,7 @@ TEST_F(StreamingDetokenizerTest, ACharacterComesOutWithItsLastByte) {
   EXPECT_EQ(stream_.Flush(), "");
 }
 
-TEST_F(StreamingDetokenizerTest, FlushGivesWhatIsHeldAsItIs) {
+TEST_F(StreamingDetokenizerTest, FlushReturnsTheHeldBytesUnchanged) {
   EXPECT_EQ(Push(0xf0), "");
   EXPECT_EQ(Push(0x9f), "");
   EXPECT_EQ(Push(0xa6), "");
@@ -47,7 +47,7 @@ TEST_F(StreamingDetokenizerTest, FlushGivesWhatIsHeldAsItIs) {
   EXPECT_EQ(Push('a'), "a");
 }
 
-TEST_F(StreamingDetokenizerTest, BytesThatCanBecomeNoCharacterComeOutAtOnce) {
+TEST_F(StreamingDetokenizerTest, InvalidBytesAreEmittedAtOnce) {
   EXPECT_EQ(Push(0xff), "\xff");
   EXPECT_EQ(Push(0x80), "\x80");
   EXPECT_EQ(Push(0xe2), "");
@@ -61,20 +61,20 @@ TEST_F(StreamingDetokenizerTest, BytesThatCanBecomeNoCharacterComeOutAtOnce) {
   EXPECT_EQ(Push(0xac), "\u20ac");
 }
 
-TEST_F(StreamingDetokenizerTest, ControlTokensAreSilentUnlessTheyAreAskedFor) {
+TEST_F(StreamingDetokenizerTest, ControlTokensAreHiddenUnlessRequested) {
   EXPECT_EQ(Push(261), "");
   EXPECT_EQ(Push(260), " hello") << "the leading space is kept, because the text continues";
   StreamingDetokenizer special(*vocabulary_, true);
   EXPECT_EQ(*special.Push(261), "<|end|>");
 }
 
-TEST_F(StreamingDetokenizerTest, AnIdThatIsNoTokenChangesNothing) {
+TEST_F(StreamingDetokenizerTest, AnIdOutsideTheVocabularyChangesNothing) {
   EXPECT_EQ(Push(0xe2), "");
   EXPECT_EQ(stream_.Push(9999).error().code, Code::kInvalidArgument);
   EXPECT_EQ(stream_.held(), "\xe2");
 }
 
-TEST_F(StreamingDetokenizerTest, ThePartsTogetherAreTheTextAndOfAGoodTextEachPartIsGood) {
+TEST_F(StreamingDetokenizerTest, ThePartsJoinToTheTextAndAreValidIfTheTextIs) {
   std::mt19937 random(5);
   for (int i = 0; i < test::Scaled(500, 500); ++i) {
     bool well_formed = i % 2 == 0;
@@ -102,7 +102,7 @@ TEST_F(StreamingDetokenizerTest, ThePartsTogetherAreTheTextAndOfAGoodTextEachPar
 
 // Every sequence of tokens whose pieces join to the text, one of each length in turn: with byte
 // tokens, a text can be cut at every byte.
-TEST(StreamingDetokenizerKindsTest, EveryCutOfATextStreamsToTheSameText) {
+TEST(StreamingDetokenizerKindsTest, ATextStreamsToTheSameTextInAnyParts) {
   const std::string text = "a\u00e9\u4f60\U0001f999";
   for (const VocabularyData& data :
        {SmallBytePairData(), SmallSentencePieceData(), test::SmallLinesData(),
@@ -143,7 +143,7 @@ TEST(StreamingDetokenizerKindsTest, EveryCutOfATextStreamsToTheSameText) {
 
 // The tokens of a text of each vocabulary with special tokens, cut after every token: what was
 // streamed so far and the bytes held back are the pieces so far.
-TEST(StreamingDetokenizerKindsTest, AfterEveryTokenTheStreamAndTheHeldBytesAreThePieces) {
+TEST(StreamingDetokenizerKindsTest, StreamedAndHeldBytesEqualThePiecesAfterEveryToken) {
   const std::string text =
       "hello <user>\u00e9\u4f60\xff\xe4\xbd <dna>acg</dna>\n\n\u2581 ab\U0001f999";
   for (const VocabularyData& data :

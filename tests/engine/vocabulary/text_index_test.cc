@@ -19,7 +19,7 @@ TEST(TextIndexTest, AnEmptyIndexFindsNothing) {
   EXPECT_EQ(TextIndex().Find("", no_text), TextIndex::kNone);
 }
 
-TEST(TextIndexTest, FindsWhatAMapFinds) {
+TEST(TextIndexTest, AgreesWithAMap) {
   constexpr std::size_t kTexts = 3000;
   std::mt19937 random(5);
   std::vector<std::string> texts;

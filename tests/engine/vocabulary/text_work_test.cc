@@ -120,7 +120,7 @@ TEST(TextWorkTest, StepsOfDetokenizingAreLinearInTheTokens) {
             Code::kCancelled);
 }
 
-TEST(TextWorkTest, TextOfTokensIsLimitedByName) {
+TEST(TextWorkTest, TextBeyondTheLimitIsRefusedByName) {
   VocabularyData data = SmallBytePairData();
   data.tokens.emplace_back(TokenTable::kTokenBytesMax, 'x');
   data.token_types.push_back(static_cast<std::int32_t>(GgufTokenType::kUserDefined));
@@ -138,7 +138,7 @@ TEST(TextWorkTest, TextOfTokensIsLimitedByName) {
               HasSubstr("text: the tokens' text is longer than the limit of 16777216 bytes"));
 }
 
-TEST(TextWorkTest, BytesAreTheTextAlsoWhereItIsCleanedUp) {
+TEST(TextWorkTest, CountedBytesEqualTheTextAfterCleaning) {
   const auto vocabulary = MakeVocabulary(SmallWordPieceData());
   const std::vector<TokenId> tokens = {4, 4};
   std::vector<std::byte> bytes = {std::byte{'>'}};

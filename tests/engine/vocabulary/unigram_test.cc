@@ -31,7 +31,7 @@ VocabularyData UnigramData() {
   return data;
 }
 
-TEST(UnigramTest, TheCutWithTheBestSumOfScoresIsTaken) {
+TEST(UnigramTest, TheSplitWithTheBestSumOfScoresIsChosen) {
   VocabularyData data = UnigramData();
   EXPECT_THAT(TokensOf(data, "ab"), ElementsAre(kSpaceAb));
   // the sum is -8.5; "_", "abab" has -11
@@ -42,14 +42,14 @@ TEST(UnigramTest, TheCutWithTheBestSumOfScoresIsTaken) {
   EXPECT_THAT(TokensOf(data, ""), ElementsAre());
 }
 
-TEST(UnigramTest, OfEqualSumsTheFirstFoundIsTaken) {
+TEST(UnigramTest, OfEqualSumsTheFirstIsChosen) {
   VocabularyData data = UnigramData();
   data.scores[kAb] = -6;
   data.add_space_prefix = data.remove_extra_whitespaces = false;
   EXPECT_THAT(TokensOf(data, "ab"), ElementsAre(kAb));
 }
 
-TEST(UnigramTest, WhatNoTokenCoversIsOneUnknownToken) {
+TEST(UnigramTest, TextWithoutTokensIsOneUnknownToken) {
   EXPECT_THAT(TokensOf(UnigramData(), "xyz"), ElementsAre(kSpace, kUnk));
   EXPECT_THAT(TokensOf(UnigramData(), "a\u20ac\xff b"), ElementsAre(kSpace, kA, kUnk, kSpace, kB));
   VocabularyData data = UnigramData();
@@ -61,7 +61,7 @@ TEST(UnigramTest, WhatNoTokenCoversIsOneUnknownToken) {
   EXPECT_THAT(TokensOf(data, "xyz"), ElementsAre());
 }
 
-TEST(UnigramTest, ControlAndByteTokensAreNotSearchedAndUnusedOnesAre) {
+TEST(UnigramTest, UnusedTokensAreMatchedAndControlAndByteTokensAreNot) {
   EXPECT_THAT(TokensOf(UnigramData(), "<pad>\n"), ElementsAre(kSpace, kUnk, kA, kUnk));
   EXPECT_THAT(TokensOf(UnigramData(), "<pad>ab", {.parse_special = true}),
               ElementsAre(kPad, kSpaceAb));
@@ -81,7 +81,7 @@ TEST(UnigramTest, SpacesAreMergedAndPrefixedAsTheFileSays) {
   EXPECT_THAT(TokensOf(data, " a b"), ElementsAre(kSpace, kSpace, kA, kSpace, kB));
 }
 
-TEST(UnigramTest, EosStandsAfterATextAndTextComesBack) {
+TEST(UnigramTest, EosFollowsATextAndTheTextIsRestored) {
   auto vocabulary = MakeVocabulary(UnigramData());
   EXPECT_EQ(vocabulary->kind(), Vocabulary::Kind::kUnigram);
   std::vector<TokenId> tokens = TokensOf(UnigramData(), "ab a", {.add_special = true});
@@ -105,7 +105,7 @@ TEST(UnigramTest, TheRulesOfTheCharsmapAreAppliedLongestFirst) {
   EXPECT_THAT(TokensOf(data, "qq"), ElementsAre());
 }
 
-TEST(UnigramTest, AUserDefinedTokenThatNormalisationMakesIsSearchedWithScoreZero) {
+TEST(UnigramTest, AUserDefinedTokenInNormalisedTextHasScoreZero) {
   VocabularyData data = UnigramData();
   data.add_space_prefix = data.remove_extra_whitespaces = false;
   data.tokens[kUser] = "ba";
@@ -117,7 +117,7 @@ TEST(UnigramTest, AUserDefinedTokenThatNormalisationMakesIsSearchedWithScoreZero
   EXPECT_THAT(TokensOf(data, "BA"), ElementsAre(kB, kA));
 }
 
-TEST(UnigramTest, TheBeginningOfAUserDefinedTokenIsNotNormalised) {
+TEST(UnigramTest, TheStartOfAUserDefinedTokenIsNotNormalised) {
   VocabularyData data = UnigramData();
   data.add_space_prefix = data.remove_extra_whitespaces = false;
   data.tokens[kUser] = "AB\u00e9";
@@ -132,7 +132,7 @@ TEST(UnigramTest, TheBeginningOfAUserDefinedTokenIsNotNormalised) {
   EXPECT_THAT(TokensOf(data, "\u00e8"), ElementsAre(kAb));
 }
 
-TEST(UnigramTest, TextThatGrowsWithoutMeasureIsRefused) {
+TEST(UnigramTest, TextThatGrowsBeyondTheLimitIsRefused) {
   VocabularyData data = UnigramData();
   data.precompiled_charsmap = CharsmapBytes({{"A", std::string(1000, 'a')}});
   auto vocabulary = MakeVocabulary(data);
@@ -142,7 +142,7 @@ TEST(UnigramTest, TextThatGrowsWithoutMeasureIsRefused) {
   EXPECT_THAT(tokens.error().message, HasSubstr("normalised"));
 }
 
-TEST(UnigramTest, ScoresThatAreInfiniteHarmNothing) {
+TEST(UnigramTest, InfiniteScoresCauseNoError) {
   VocabularyData data = UnigramData();
   data.scores[kA] = -std::numeric_limits<float>::infinity();
   data.scores[kB] = std::numeric_limits<float>::infinity();

@@ -7,7 +7,7 @@
 namespace kvd {
 namespace {
 
-TEST(VocabularyCasesTest, EveryTextOfEveryVocabularyHasTheTokensOfTheModelsOwnTokenizer) {
+TEST(VocabularyCasesTest, EveryTextHasTheTokensOfTheReferenceTokenizer) {
   if (const std::string missing = MissingVocabularies(); !missing.empty()) GTEST_SKIP() << missing;
   for (const std::string& name : VocabularyNames()) {
     std::unique_ptr<Vocabulary> vocabulary = LoadVocabulary(name);
@@ -23,7 +23,7 @@ TEST(VocabularyCasesTest, EveryTextOfEveryVocabularyHasTheTokensOfTheModelsOwnTo
   }
 }
 
-TEST(VocabularyCasesTest, EveryTextComesBackFromItsTokens) {
+TEST(VocabularyCasesTest, EveryTextIsRestoredFromItsTokens) {
   if (const std::string missing = MissingVocabularies(); !missing.empty()) GTEST_SKIP() << missing;
   for (const std::string& name : VocabularyNames()) {
     std::unique_ptr<Vocabulary> vocabulary = LoadVocabulary(name);

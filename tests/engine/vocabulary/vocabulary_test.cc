@@ -19,7 +19,7 @@ void ExpectCorrupt(VocabularyData data, std::string_view part) {
   EXPECT_THAT(made.error().message, HasSubstr(std::string(part)));
 }
 
-TEST(VocabularyTest, ArraysThatDoNotFitTogetherAreRefused) {
+TEST(VocabularyTest, ArraysOfDifferentLengthsAreRefused) {
   VocabularyData data = SmallBytePairData();
   data.scores.pop_back();
   ExpectCorrupt(data, "tokenizer.ggml.scores: 262 values for 263 tokens");
@@ -38,7 +38,7 @@ TEST(VocabularyTest, TokensThatOccurTwiceAreRefused) {
   ExpectCorrupt(data, "tokenizer.ggml.tokens: tokens 100 and 200 have the same text");
 }
 
-TEST(VocabularyTest, AnEmptyTokenGetsATextOfItsOwn) {
+TEST(VocabularyTest, AnEmptyTokenGetsAPlaceholderText) {
   VocabularyData data = SmallBytePairData();
   data.tokens[262].clear();
   auto vocabulary = MakeVocabulary(data);
@@ -59,7 +59,7 @@ TEST(VocabularyTest, OversizedTokensAndArraysAreRefused) {
   ExpectCorrupt(data, "vocab_size: 4294967295, the limit is");
 }
 
-TEST(VocabularyTest, AScoreThatIsNoNumberIsRefused) {
+TEST(VocabularyTest, AScoreThatIsNanIsRefused) {
   VocabularyData data = SmallSentencePieceData();
   data.scores[7] = std::numeric_limits<float>::quiet_NaN();
   ExpectCorrupt(data, "tokenizer.ggml.scores: the score of token 7");
@@ -85,7 +85,7 @@ TEST(VocabularyTest, AKnownTokenizerWithoutTokensIsRefused) {
   }
 }
 
-TEST(VocabularyTest, WithoutATokenizerIdsWorkAndTextVerbsSayWhy) {
+TEST(VocabularyTest, WithoutATokenizerIdsWorkAndTextVerbsAreRefused) {
   struct Case {
     const char* model;
     const char* pre;
@@ -134,7 +134,7 @@ TEST(VocabularyTest, AnUnknownTokenizerKeepsTheSpecialIdsOfTheFile) {
   EXPECT_FALSE(vocabulary->add_bos());
 }
 
-TEST(VocabularyTest, AnIdThatIsNoTokenIsRefusedByEveryTextVerb) {
+TEST(VocabularyTest, AnIdOutsideTheVocabularyIsRefusedByEveryTextVerb) {
   auto vocabulary = MakeVocabulary(SmallBytePairData());
   for (TokenId token :
        {-1, 263, std::numeric_limits<TokenId>::max(), std::numeric_limits<TokenId>::min()}) {
@@ -154,7 +154,7 @@ TEST(VocabularyTest, ATextBeyondTheLimitIsRefused) {
   EXPECT_THAT(tokens.error().message, HasSubstr("16777217 bytes, the limit is 16777216"));
 }
 
-TEST(VocabularyTest, PiecesAreWhatATokenAddsToAText) {
+TEST(VocabularyTest, APieceIsTheTextThatATokenAdds) {
   auto byte_pair = MakeVocabulary(SmallBytePairData());
   EXPECT_EQ(*byte_pair->Piece(260, false), " hello");
   EXPECT_EQ(*byte_pair->TokenText(260), "\u0120hello");
@@ -170,7 +170,7 @@ TEST(VocabularyTest, PiecesAreWhatATokenAddsToAText) {
   EXPECT_EQ(*sentencepiece->Piece(0, true), "<unk>");
 }
 
-TEST(VocabularyTest, UnusedAndUndefinedTokensAreSilent) {
+TEST(VocabularyTest, UnusedAndUndefinedTokensHaveNoText) {
   for (std::int32_t type : {static_cast<std::int32_t>(GgufTokenType::kUnused), 0, 99, -1}) {
     VocabularyData data = SmallBytePairData();
     data.token_types[262] = type;
@@ -178,7 +178,7 @@ TEST(VocabularyTest, UnusedAndUndefinedTokensAreSilent) {
   }
 }
 
-TEST(VocabularyTest, OnlyTheFirstTokensSpaceIsTakenAwayAndNotBehindARemovedBos) {
+TEST(VocabularyTest, OnlyTheSpaceOfTheFirstTokenIsRemoved) {
   auto vocabulary = MakeVocabulary(SmallSentencePieceData());
   const TokenId tokens[] = {1, 268, 268};
   EXPECT_EQ(*vocabulary->Detokenize(std::span(tokens).subspan(1), {}), "hello hello");
@@ -187,7 +187,7 @@ TEST(VocabularyTest, OnlyTheFirstTokensSpaceIsTakenAwayAndNotBehindARemovedBos) 
   EXPECT_EQ(*vocabulary->Detokenize(tokens, {.unparse_special = true}), "<s> hello hello");
 }
 
-TEST(VocabularyTest, KindsHaveNames) {
+TEST(VocabularyTest, EveryKindHasAName) {
   EXPECT_EQ(VocabularyKindName(Vocabulary::Kind::kNone), "none");
   EXPECT_EQ(VocabularyKindName(Vocabulary::Kind::kSentencePiece), "sentencepiece");
   EXPECT_EQ(VocabularyKindName(Vocabulary::Kind::kBytePair), "byte_pair");

@@ -7,14 +7,14 @@ namespace {
 
 using namespace std::string_literals;
 
-TEST(WellFormedTextTest, AWellFormedTextIsItsOwnView) {
+TEST(WellFormedTextTest, AWellFormedTextIsNotCopied) {
   std::string text = "a\u20ac\U0001f999"s + '\0';
   WellFormedText view(text);
   EXPECT_EQ(view.view().data(), text.data());
   EXPECT_EQ(view.OriginalOffset(4), 4u);
 }
 
-TEST(WellFormedTextTest, EachStrayByteIsReplacedAndOffsetsLeadBackToTheOriginal) {
+TEST(WellFormedTextTest, EachInvalidByteIsReplacedAndOffsetsMapToTheOriginal) {
   std::string text = "a\xff\u20ac\x80\x81z";
   WellFormedText view(text);
   EXPECT_EQ(view.view(), "a\ufffd\u20ac\ufffd\ufffdz");

@@ -11,7 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(WordMemoTest, AWordThatComesAgainHasItsTokens) {
+TEST(WordMemoTest, ARepeatedWordHasItsTokens) {
   WordMemo memo(100);
   std::vector<TokenId> tokens = {7};
   EXPECT_FALSE(memo.Append("hello", tokens));
@@ -30,7 +30,7 @@ TEST(WordMemoTest, AWordWithoutTokensIsRememberedToo) {
   EXPECT_THAT(tokens, ElementsAre());
 }
 
-TEST(WordMemoTest, OtherWordsNeverHaveItsTokens) {
+TEST(WordMemoTest, OtherWordsNeverGetItsTokens) {
   std::mt19937 random(2);
   const std::string text = [&] {
     std::string made(40'000, 'a');

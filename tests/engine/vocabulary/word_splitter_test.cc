@@ -40,49 +40,49 @@ std::vector<std::string> WordsOf(std::string_view pretokenizer, std::string_view
   return found == nullptr ? std::vector<std::string>() : WordsOf(found->stages, text);
 }
 
-TEST(PretokenizersTest, Gpt2KeepsASpaceWithItsWordAndContractionsApart) {
+TEST(PretokenizersTest, Gpt2JoinsASpaceToItsWordAndSplitsContractions) {
   EXPECT_THAT(WordsOf("gpt-2", "I've 123,  it'LL\n"),
               ElementsAre("I", "'ve", " 123", ",", " ", " it", "'", "LL", "\n"));
 }
 
-TEST(PretokenizersTest, Llama3TakesDigitsByThreesAndContractionsOfEitherCase) {
+TEST(PretokenizersTest, Llama3SplitsDigitsByThreesAndContractionsOfEitherCase) {
   EXPECT_THAT(WordsOf("llama-bpe", "It'LL be 12345!\n\n  x"),
               ElementsAre("It", "'LL", " be", " ", "123", "45", "!\n\n", " ", " x"));
 }
 
-TEST(PretokenizersTest, Qwen2TakesDigitsOneByOne) {
+TEST(PretokenizersTest, Qwen2SplitsDigitsOneByOne) {
   EXPECT_THAT(WordsOf("qwen2", "a 12\r\n\r\nb"), ElementsAre("a", " ", "1", "2", "\r\n\r\n", "b"));
 }
 
-TEST(PretokenizersTest, StarcoderTakesDigitsOneByOneBeforeWords) {
+TEST(PretokenizersTest, StarcoderSplitsDigitsOneByOneBeforeWords) {
   EXPECT_THAT(WordsOf("starcoder", "x12 3y"), ElementsAre("x", "1", "2", " ", "3", "y"));
 }
 
-TEST(PretokenizersTest, FalconTakesPunctuationFirstAndAsciiDigitsByThrees) {
+TEST(PretokenizersTest, FalconSplitsPunctuationFirstAndAsciiDigitsByThrees) {
   EXPECT_THAT(WordsOf("falcon", "a.b 1234 `c"),
               ElementsAre("a", ".", "b", " ", "123", "4", " ", "`", "c"));
 }
 
-TEST(PretokenizersTest, TheDefaultLeavesBackquotesToTheWords) {
+TEST(PretokenizersTest, TheDefaultKeepsBackquotesWithWords) {
   EXPECT_THAT(WordsOf("default", "a `b"), ElementsAre("a", " `", "b"));
   EXPECT_THAT(WordsOf("", "12345"), ElementsAre("123", "45")) << "no name is the default";
 }
 
-TEST(PretokenizersTest, DeepseekLlmTakesLineEndsLettersPunctuationIdeographsAndNumbersApart) {
+TEST(PretokenizersTest, DeepseekLlmSeparatesLineEndsLettersPunctuationIdeographsAndNumbers) {
   EXPECT_THAT(WordsOf("deepseek-llm", "Hi, \u4f60\u597d123\n\n"),
               ElementsAre("Hi", ",", " ", "\u4f60\u597d", "123", "\n", "\n"));
   EXPECT_THAT(WordsOf("deepseek-llm", "a   "), ElementsAre("a", "   "));
 }
 
-TEST(PretokenizersTest, DeepseekCoderTakesDigitsOneByOne) {
+TEST(PretokenizersTest, DeepseekCoderSplitsDigitsOneByOne) {
   EXPECT_THAT(WordsOf("deepseek-coder", "x = 12;"), ElementsAre("x", " = ", "1", "2", ";"));
 }
 
-TEST(PretokenizersTest, CharactersThatTheLibraryMayNotKnowYetCountAsLettersAndDigits) {
+TEST(PretokenizersTest, CharactersNewerThanTheLibraryCountAsLettersAndDigits) {
   EXPECT_THAT(WordsOf("gpt-2", "a\U00031350\U00011f50"), ElementsAre("a\U00031350", "\U00011f50"));
 }
 
-TEST(PretokenizersTest, WhiteSpaceIsUnicodesNotTheLibrarys) {
+TEST(PretokenizersTest, WhiteSpaceIsThatOfUnicodeAndNotOfTheLibrary) {
   EXPECT_THAT(WordsOf("gpt-2", "\u00a0\u3000a"), ElementsAre("\u00a0", "\u3000", "a"));
   EXPECT_THAT(WordsOf("gpt-2", "\u180e\u180e"), ElementsAre("\u180e\u180e"));
 }
@@ -335,7 +335,7 @@ const PlainForm kPlainForms[] = {
       {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"}}},
 };
 
-TEST(PretokenizersTest, ALinearFormGivesTheWordsOfThePlainOne) {
+TEST(PretokenizersTest, ALinearExpressionGivesTheWordsOfThePlainOne) {
   const char* const parts[] = {"a",          "b",
                                "A",          "Z",
                                "\u00e9",     "\u0301",
@@ -373,7 +373,7 @@ TEST(PretokenizersTest, Jais2CutsLongBlanksInPowersOfTwo) {
   EXPECT_THAT(bytes, ElementsAre(512, 512, 4, 1, 2));
 }
 
-TEST(WordSplitterTest, SetsAreWrittenOutInsideAndOutsideOfBrackets) {
+TEST(WordSplitterTest, SetsAreExpandedInsideAndOutsideBrackets) {
   EXPECT_EQ(WidenExpression("a\\\\s"), "a\\\\s");
   EXPECT_TRUE(WidenExpression("\\s").starts_with("[\\x09-\\x0d"));
   EXPECT_TRUE(WidenExpression("\\S").starts_with("[^\\x09-\\x0d"));

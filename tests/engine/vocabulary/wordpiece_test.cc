@@ -87,7 +87,7 @@ TEST(WordPieceTest, TheFileMayKeepCaseAndAccents) {
   EXPECT_THAT(TokensOf(*MakeVocabulary(data), "Hello CAF\u00c9"), ElementsAre(kHello, kAccented));
 }
 
-TEST(WordPieceTest, WhatIsNoCharacterIsDropped) {
+TEST(WordPieceTest, InvalidBytesAreDropped) {
   auto vocabulary = MakeVocabulary(WordPieceData());
   std::string text = "hel";
   text += '\0';
@@ -95,7 +95,7 @@ TEST(WordPieceTest, WhatIsNoCharacterIsDropped) {
   EXPECT_THAT(TokensOf(*vocabulary, text), ElementsAre(kHello));
 }
 
-TEST(WordPieceTest, ClsAndSepStandAroundATextWhateverTheFileSays) {
+TEST(WordPieceTest, ClsAndSepAlwaysSurroundAText) {
   VocabularyData data = WordPieceData();
   data.add_bos = false;
   data.add_eos = true;
@@ -110,7 +110,7 @@ TEST(WordPieceTest, ClsAndSepStandAroundATextWhateverTheFileSays) {
   EXPECT_EQ(vocabulary->Detokenize(tokens, {.unparse_special = true}), "[CLS] hello[SEP]");
 }
 
-TEST(WordPieceTest, TokensComeBackAsCleanText) {
+TEST(WordPieceTest, TokensAreDecodedToCleanText) {
   auto vocabulary = MakeVocabulary(WordPieceData());
   EXPECT_EQ(vocabulary->Detokenize(std::vector{kCls, kUn, kAble, kHello, kBang, kSep}, {}),
             "unable hello!");
@@ -126,7 +126,7 @@ TEST(WordPieceTest, SpacesBeforePunctuationAndContractionsAreCleanedUp) {
   EXPECT_EQ(CleanUpSpaces(""), "");
 }
 
-TEST(UnicodeTablesTest, KnowClassesCasesAndDecompositions) {
+TEST(UnicodeTablesTest, ClassesCasesAndDecompositionsAreKnown) {
   EXPECT_EQ(ClassOf(0), CharacterClass::kControl);
   EXPECT_EQ(ClassOf('!'), CharacterClass::kPunctuation);
   EXPECT_EQ(ClassOf('$'), CharacterClass::kOther);

@@ -60,7 +60,7 @@ TEST(ChatBodyTest, AResponseFormatBecomesASchema) {
               StartsWith("grammar: "));
 }
 
-TEST(ChatBodyTest, TheContinuationIsAskedForOrLeftToTheServer) {
+TEST(ChatBodyTest, TheContinuationIsRequestedOrChosenByTheServer) {
   EXPECT_FALSE(ReadChat("")->has_continuation);
   EXPECT_TRUE(ReadChat("")->chat.add_generation_prompt);
   const auto without = ReadChat(R"("add_generation_prompt":false)");
@@ -74,7 +74,7 @@ TEST(ChatBodyTest, TheContinuationIsAskedForOrLeftToTheServer) {
   EXPECT_THAT(ErrorOfChat(R"("continue_final_message":5)"), StartsWith("continue_final_message: "));
 }
 
-TEST(ChatBodyTest, ReasoningIsSwitchedOffOrGivenAnEffort) {
+TEST(ChatBodyTest, ReasoningCanBeSwitchedOffOrGivenAnEffort) {
   EXPECT_EQ(ReadChat("")->chat.enable_thinking, std::nullopt);
   EXPECT_EQ(ReadChat(R"("reasoning_effort":"none")")->chat.enable_thinking, false);
   const auto high = ReadChat(R"("reasoning_effort":"high","chat_template_kwargs":{"a":1})");
@@ -96,7 +96,7 @@ TEST(ChatBodyTest, TheBudgetOfReasoningIsRead) {
               StartsWith("thinking_budget_tokens: "));
 }
 
-TEST(ChatBodyTest, AnthropicsThinkingHasABudget) {
+TEST(ChatBodyTest, ThinkingInAnthropicRequestsHasABudget) {
   const auto chat_of = [](const std::string& thinking) {
     return OpenAiFormOfMessages(
         *ParseJson(R"({"messages":[{"role":"user","content":"Hi"}],"max_tokens":9,"thinking":)" +

@@ -75,7 +75,7 @@ TEST_F(ChatRoutesTest, AReplyHasAMessageUsageAndTimings) {
 
 // Messages whose members are absent, null, empty or of a wrong type, as the only message and behind
 // others, with and without the fields that continue them, for several templates.
-TEST_F(ChatRoutesTest, AMessageWithoutContentIsAnsweredOrRefusedByName) {
+TEST_F(ChatRoutesTest, MessagesWithoutContentAreAcceptedOnlyWhereAllowed) {
   AddTemplateRoutes(gateway_, router_);
   Start();
   const std::string call = R"("tool_calls":[{"function":{"name":"f","arguments":"{}"}}])";
@@ -174,7 +174,7 @@ TEST_F(ChatRoutesTest, AResponseThatCannotBeStoredIsAnError) {
 }
 
 // The response repeats the member one level deeper than the body had it.
-TEST_F(ChatRoutesTest, AResponseWithTheDeepestMemberIsReadAgain) {
+TEST_F(ChatRoutesTest, AStoredResponseOfTheLargestDepthCanBeRead) {
   const kvd::test::TemporaryFolder folder;
   gateway_.Keep(std::move(*ResponseStore::Open((folder.path() / "responses").string())));
   AddResponsesRoutes(gateway_, router_);
@@ -191,7 +191,7 @@ TEST_F(ChatRoutesTest, AResponseWithTheDeepestMemberIsReadAgain) {
       200);
 }
 
-TEST_F(ChatRoutesTest, LimitsOfWhatAClientSendsAreErrorsOfTheRequest) {
+TEST_F(ChatRoutesTest, ExceedingALimitOfTheRequestIsAClientError) {
   Start();
   const auto error = [this](const std::string& members) { return ErrorOf(Ask(members)); };
   EXPECT_THAT(error(R"("chat_template":"{% for i in range(100000) %}{% for j in range(100000) %}a)"
@@ -260,7 +260,7 @@ TEST_F(ChatRoutesTest, SeveralChoicesShareOnePrompt) {
   EXPECT_LE(At(reply, "usage.completion_tokens").integer(), 18);
 }
 
-TEST_F(ChatRoutesTest, ARequiredCallIsMadeAndStreamed) {
+TEST_F(ChatRoutesTest, ARequiredToolCallIsMadeAndStreamed) {
   settings_.chat_template = kHermes;
   Start();
   const std::string members =
@@ -292,7 +292,7 @@ TEST_F(ChatRoutesTest, ARequiredCallIsMadeAndStreamed) {
   EXPECT_EQ(streamed, At(call, "function.arguments").view());
 }
 
-TEST_F(ChatRoutesTest, AResponseFormatHoldsBehindReasoning) {
+TEST_F(ChatRoutesTest, AResponseFormatAppliesAfterReasoning) {
   settings_.chat_template = kHermes;
   Start();
   const std::string format = R"("response_format":{"type":"json_schema","json_schema":)"
@@ -345,7 +345,7 @@ TEST_F(ChatRoutesTest, ABudgetEndsTheReasoningAfterItsTokens) {
   EXPECT_EQ(At(ChoiceOf(cut), "message.content").view(), "");
 }
 
-TEST_F(ChatRoutesTest, TheCommandLinesBudgetHoldsForEveryAnswerThatNamesNone) {
+TEST_F(ChatRoutesTest, TheBudgetOfTheCommandLineAppliesToRequestsWithoutOne) {
   settings_.chat_template = kHermes;
   settings_.reasoning_budget = 3;
   settings_.budget_message = " and so";
@@ -364,7 +364,7 @@ TEST_F(ChatRoutesTest, TheCommandLinesBudgetHoldsForEveryAnswerThatNamesNone) {
               StartsWith("400 reasoning_budget_message: "));
 }
 
-TEST_F(ChatRoutesTest, ABudgetCountsReasoningThatTheAnswerBegins) {
+TEST_F(ChatRoutesTest, ABudgetCountsReasoningThatTheModelBegins) {
   settings_.chat_template = kHermes;
   Start();
   // The grammar lets the answer reason as long as it wants.
@@ -376,7 +376,7 @@ TEST_F(ChatRoutesTest, ABudgetCountsReasoningThatTheAnswerBegins) {
   EXPECT_EQ(At(ChoiceOf(reply), "finish_reason").view(), "stop");
 }
 
-TEST_F(ChatRoutesTest, ASchemaHoldsBehindReasoningThatABudgetHasEnded) {
+TEST_F(ChatRoutesTest, ASchemaAppliesAfterReasoningEndedByABudget) {
   settings_.chat_template = kHermes;
   Start();
   const Value reply = Chat(R"("response_format":{"type":"json_schema","json_schema":)"
@@ -386,7 +386,7 @@ TEST_F(ChatRoutesTest, ASchemaHoldsBehindReasoningThatABudgetHasEnded) {
   EXPECT_EQ(At(ChoiceOf(reply), "finish_reason").view(), "stop");
 }
 
-TEST_F(ChatRoutesTest, TheCommandLinesGrammarHoldsAnswersWithoutToolsOrAGrammarOfTheirOwn) {
+TEST_F(ChatRoutesTest, TheGrammarOfTheCommandLineAppliesToRequestsWithoutToolsOrGrammar) {
   settings_.defaults.grammar = R"(root ::= "kite" | "drum")";
   settings_.chat_template = kHermes;
   Start();
@@ -403,7 +403,7 @@ TEST_F(ChatRoutesTest, TheCommandLinesGrammarHoldsAnswersWithoutToolsOrAGrammarO
   EXPECT_EQ(At(ChoiceOf(call), "finish_reason").view(), "tool_calls");
 }
 
-TEST_F(ChatRoutesTest, TheCommandLinesSchemaHoldsAnswersWithoutOneOfTheirOwn) {
+TEST_F(ChatRoutesTest, TheSchemaOfTheCommandLineAppliesToRequestsWithoutOne) {
   settings_.defaults.json_schema = *ParseJson(R"({"const":"kite"})");
   Start();
   EXPECT_EQ(At(ChoiceOf(Chat(R"("max_tokens":60)")), "message.content").view(), "\"kite\"");
@@ -418,7 +418,7 @@ TEST_F(ChatRoutesTest, WithoutJinjaThereAreNoTools) {
   EXPECT_EQ(Ask(R"("max_tokens":1,"tools":[])").status, 200);
 }
 
-TEST_F(ChatRoutesTest, AnEmbedderThatCanAnswerAnswers) {
+TEST_F(ChatRoutesTest, AnEmbeddingModelWithADecoderAnswersChats) {
   settings_.is_embedder = true;
   Start();
   EXPECT_EQ(Ask(R"("max_tokens":1)").status, 200);

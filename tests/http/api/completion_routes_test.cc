@@ -31,7 +31,7 @@ class CompletionRoutesTest : public test::RouteTest {
   std::string ContentOf(const Value& reply) { return std::string(At(reply, "content").view()); }
 };
 
-TEST_F(CompletionRoutesTest, AReplySaysHowItWasMade) {
+TEST_F(CompletionRoutesTest, AReplyDescribesItsGeneration) {
   Start();
   const Value reply = Complete(R"("prompt":"Once upon a time","n_predict":5,"return_tokens":true)");
   EXPECT_EQ(At(reply, "index").integer(), 0);
@@ -50,7 +50,7 @@ TEST_F(CompletionRoutesTest, AReplySaysHowItWasMade) {
   EXPECT_EQ(At(again, "cache.reused").integer(), At(again, "timings.cache_n").integer());
 }
 
-TEST_F(CompletionRoutesTest, ATailThatAWindowKeepsFromBeingCutIsComputedAgain) {
+TEST_F(CompletionRoutesTest, ASequenceThatCannotBeRewoundIsComputedAgain) {
   using kvd::test::Tokenizer;
   Start(kvd::test::TinyModelPath(kvd::test::TinyOf(Architecture::kGemma2), Tokenizer::kBundled));
   const auto request = [](int changed_from, const std::string& more) {
@@ -149,7 +149,7 @@ TEST_F(CompletionRoutesTest, ProbabilitiesComeWithEachToken) {
   }
 }
 
-TEST_F(CompletionRoutesTest, AGrammarHoldsTheText) {
+TEST_F(CompletionRoutesTest, AGrammarRestrictsTheText) {
   Start();
   EXPECT_EQ(ContentOf(Complete(R"("prompt":"a","grammar":"root ::= \"a\"{5,5}")")), "aaaaa");
   EXPECT_EQ(ContentOf(Complete(R"("prompt":"a","json_schema":{"const":"42"})")), "\"42\"");
@@ -167,7 +167,7 @@ TEST_F(CompletionRoutesTest, AStopTextEndsTheText) {
   EXPECT_EQ(At(reply, "stopping_word").view(), "cd");
 }
 
-TEST_F(CompletionRoutesTest, ErrorsNameTheFieldAlsoBeforeAStream) {
+TEST_F(CompletionRoutesTest, ErrorsBeforeAStreamNameTheField) {
   Start();
   const auto error = [&](std::string members) {
     return ErrorOf(Post("/completion", "{" + std::move(members) + "}"));
@@ -212,7 +212,7 @@ TEST_F(CompletionRoutesTest, SuffixesOfASnapshotAreAnsweredTogether) {
   }
 }
 
-TEST_F(CompletionRoutesTest, OpenAiHasChoicesUsageAndAnEcho) {
+TEST_F(CompletionRoutesTest, OpenAiRepliesHaveChoicesUsageAndAnEcho) {
   Start();
   const Value reply =
       ValueOf(Post("/v1/completions",

@@ -49,7 +49,7 @@ class EmbeddingRoutesTest : public test::RouteTest {
   Value Data(const std::string& body) { return At(ValueOf(Post("/v1/embeddings", body)), "data"); }
 };
 
-TEST_F(EmbeddingRoutesTest, EveryFormOfInputIsEmbedded) {
+TEST_F(EmbeddingRoutesTest, EveryKindOfInputIsEmbedded) {
   Start(EncoderPath());
   const std::pair<const char*, std::size_t> inputs[] = {{R"("")", 1},
                                                         {R"("string")", 1},
@@ -71,7 +71,7 @@ TEST_F(EmbeddingRoutesTest, EveryFormOfInputIsEmbedded) {
   EXPECT_TRUE(Equal(At(same.items()[0], "embedding"), At(same.items()[1], "embedding")));
 }
 
-TEST_F(EmbeddingRoutesTest, UsageCountsTheTokensAndMetricsToo) {
+TEST_F(EmbeddingRoutesTest, UsageAndMetricsCountTheTokens) {
   Start(EncoderPath());
   const Value reply = ValueOf(
       Post("/v1/embeddings", R"({"input":[[5,6,7],[8,9]],"model":"text-embedding-3-small"})"));
@@ -82,7 +82,7 @@ TEST_F(EmbeddingRoutesTest, UsageCountsTheTokensAndMetricsToo) {
   EXPECT_EQ(tenant().metrics().pieces, 1u);
 }
 
-TEST_F(EmbeddingRoutesTest, OwnFormNormsAndDimensions) {
+TEST_F(EmbeddingRoutesTest, TheReplyOfKvdHasNormsAndDimensions) {
   Start(EncoderPath());
   const Value own = ValueOf(Post("/embedding", R"({"content":[5,6,7]})"));
   ASSERT_EQ(own.items().size(), 1u);
@@ -105,7 +105,7 @@ TEST_F(EmbeddingRoutesTest, OwnFormNormsAndDimensions) {
   EXPECT_EQ(base64.view().size(), static_cast<std::size_t>((width * 4 + 2) / 3 * 4));
 }
 
-TEST_F(EmbeddingRoutesTest, TheCommandLinesNormHoldsForRequestsThatNameNone) {
+TEST_F(EmbeddingRoutesTest, TheNormOfTheCommandLineAppliesToRequestsWithoutOne) {
   settings_.embedding_norm = 1;
   Start(EncoderPath());
   const auto row_of = [this](const std::string& rest) {
@@ -135,7 +135,7 @@ TEST_F(EmbeddingRoutesTest, WithoutPoolingEachTokenHasARow) {
               StartsWith("400 Pooling type 'none' is not OAI compatible"));
 }
 
-TEST_F(EmbeddingRoutesTest, WrongRequestsAreNamed) {
+TEST_F(EmbeddingRoutesTest, WrongFieldsAreNamed) {
   Start(EncoderPath());
   const auto error = [this](const std::string& body) {
     return ErrorOf(Post("/v1/embeddings", body));
@@ -152,7 +152,7 @@ TEST_F(EmbeddingRoutesTest, WrongRequestsAreNamed) {
   EXPECT_THAT(error(R"({"input":")" + words + "\"}"), HasSubstr("is too large to process"));
 }
 
-TEST_F(EmbeddingRoutesTest, ManyInputsAreMoreThanOneVerb) {
+TEST_F(EmbeddingRoutesTest, ManyInputsAreDividedIntoSeveralVerbs) {
   Start(EncoderPath());
   std::string body = R"({"input":[)";
   for (int i = 0; i < 5000; ++i) body += i == 0 ? "[5]" : ",[6]";
@@ -162,7 +162,7 @@ TEST_F(EmbeddingRoutesTest, ManyInputsAreMoreThanOneVerb) {
   EXPECT_TRUE(Equal(At(data.items()[1], "embedding"), At(data.items()[4999], "embedding")));
 }
 
-TEST_F(EmbeddingRoutesTest, DocumentsAreRankedInBothForms) {
+TEST_F(EmbeddingRoutesTest, DocumentsAreRankedInBothFormats) {
   settings_.is_reranker = true;
   Start(EncoderPath());
   const Value jina = ValueOf(
@@ -198,7 +198,7 @@ TEST_F(EmbeddingRoutesTest, DocumentsAreRankedInBothForms) {
   }
 }
 
-TEST_F(EmbeddingRoutesTest, WrongRankingsAreNamed) {
+TEST_F(EmbeddingRoutesTest, WrongFieldsOfARankingAreNamed) {
   settings_.is_reranker = true;
   Start(EncoderPath());
   for (const char* const documents : {"[]", "null", "123", "[1,2,3]", R"([{"title":"a"}])"}) {

@@ -212,7 +212,7 @@ class HoldingsTest : public test::RouteTest, public ::testing::WithParamInterfac
   TenantRecord alice, bob, olga;
 };
 
-TEST_P(HoldingsTest, NoTenantReachesAThingOfAnother) {
+TEST_P(HoldingsTest, NoTenantReachesAnObjectOfAnother) {
   const std::map<std::string_view, void (HoldingsTest::*)()> attempts = {
       {"slot", &HoldingsTest::TrySlot},
       {"slot file", &HoldingsTest::TrySlotFile},
@@ -249,7 +249,7 @@ std::string_view SeenBy(Visibility visibility) {
   return "";
 }
 
-TEST(HoldingsPageTest, TheTableOfSecurityHasEachRow) {
+TEST(HoldingsPageTest, TheSecurityPageListsEveryObjectOfATenant) {
   std::ifstream file("docs/security.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   for (const Holding& row : kHoldings) {

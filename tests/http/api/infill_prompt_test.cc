@@ -24,7 +24,7 @@ std::vector<TokenId> Counted(std::size_t count) {
   return tokens;
 }
 
-TEST(InfillPromptTest, PartsStandInLlamaServersOrder) {
+TEST(InfillPromptTest, PartsAreInTheOrderOfLlamaServer) {
   EXPECT_THAT(InfillPrompt(kTokens, Parts(), {.context_tokens = 2048}),
               ElementsAre(104, 9, 101, 1, 2, 4, 102, 3, 103));
   EXPECT_THAT(InfillPrompt(kTokens, Parts(), {.context_tokens = 2048, .bos = 5}),
@@ -58,14 +58,14 @@ TEST(InfillPromptTest, ASmallerBatchLeavesMoreRoomForOtherFiles) {
   EXPECT_EQ(prompt.size(), 772u + 1 + 75 + 1 + 23 + 1);
 }
 
-TEST(InfillPromptTest, APromptLongerThanTheShareOfTheSuffixLeavesNothingOfIt) {
+TEST(InfillPromptTest, ALongPromptRemovesTheSuffix) {
   const InfillParts parts = {
       .prefix = {1}, .suffix = Counted(50), .prompt = Counted(900), .extra = {}};
   const std::vector<TokenId> prompt = InfillPrompt(kTokens, parts, {.context_tokens = 1000});
   EXPECT_EQ(prompt.size(), 1u + 1 + 900 + 1 + 1);
 }
 
-TEST(InfillTokensTest, TheyAreNumbersAmongTheTexts) {
+TEST(InfillTokensTest, InfillTokensAreNumbersAmongTheTexts) {
   ChatTexts texts;
   EXPECT_THAT(CheckInfillTokens(InfillTokensOf(texts)).error().message,
               HasSubstr("Infill is not supported by this model: prefix token is missing. suffix "
@@ -85,7 +85,7 @@ std::string ErrorOfFields(std::string_view json) {
   return fields ? "" : fields.error().message;
 }
 
-TEST(InfillFieldsTest, WhatIsWrongIsNamed) {
+TEST(InfillFieldsTest, EachWrongFieldIsNamed) {
   EXPECT_EQ(ErrorOfFields(R"({"input_suffix":"b"})"), R"("input_prefix" is required)");
   EXPECT_EQ(ErrorOfFields(R"({"input_prefix":"a"})"), R"("input_suffix" is required)");
   const auto with = [](std::string_view more) {

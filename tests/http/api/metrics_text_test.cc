@@ -58,7 +58,7 @@ TEST(MetricsTextTest, EachDaemonHasASeriesOfItsOwn) {
                               "kvd:pool_cells{model=\"two\"} 512\n"));
 }
 
-TEST(RatesBetweenTest, OnlyWhatIsNewCounts) {
+TEST(RatesBetweenTest, OnlyNewTokensCount) {
   Metrics before, now;
   before.prompt_tokens_computed = 100;
   before.prompt_time = std::chrono::seconds(10);

@@ -51,7 +51,7 @@ TEST_F(PlainRoutesTest, UntilADaemonServesTheModelIsLoading) {
   EXPECT_EQ(Get("/v1/health").status, 200);
 }
 
-TEST_F(PlainRoutesTest, TextsAreTokenizedAndBack) {
+TEST_F(PlainRoutesTest, TextsAreTokenizedAndDetokenized) {
   Start();
   const std::vector<TokenId> plain =
       TokensIn(ValueOf(Post("/tokenize", R"({"content":"Once upon a time"})")));
@@ -73,7 +73,7 @@ TEST_F(PlainRoutesTest, TextsAreTokenizedAndBack) {
   EXPECT_EQ(At(ValueOf(Post("/detokenize", "{}")), "content").view(), "");
 }
 
-TEST_F(PlainRoutesTest, PiecesThatAreNoTextAreBytes) {
+TEST_F(PlainRoutesTest, PiecesThatAreNotUtf8AreBytes) {
   Start();
   const Value reply =
       ValueOf(Post("/tokenize", "{\"content\":\"a \xf0\x9f\xa4\x97\",\"with_pieces\":true}"));
@@ -104,7 +104,7 @@ TEST_F(PlainRoutesTest, FieldsOfTheTokenizerAreNamedInErrors) {
   EXPECT_THAT(ErrorOf(Post("/tokenize", "[1")), StartsWith("400 body"));
 }
 
-TEST_F(PlainRoutesTest, ModelsHaveLlamaServersMembers) {
+TEST_F(PlainRoutesTest, ModelsHaveTheMembersOfLlamaServer) {
   settings_.tags = {"small", "chat"};
   Start();
   const Value list = ValueOf(Get("/v1/models"));
@@ -153,7 +153,7 @@ TEST_F(PlainRoutesTest, AdaptersAreAnEmptyList) {
             "501 LoRA adapters are not supported by kvd");
 }
 
-TEST_F(PlainRoutesTest, WhatKvdDoesNotDoIsRefusedByName) {
+TEST_F(PlainRoutesTest, UnsupportedRoutesAreRefusedByName) {
   EXPECT_EQ(ErrorOf(Post("/v1/audio/transcriptions", "x")),
             "501 /v1/audio/transcriptions: audio is not supported by kvd");
   for (const char* const path : {"/models/load", "/models/unload", "/tools", "/cors-proxy",
@@ -163,7 +163,7 @@ TEST_F(PlainRoutesTest, WhatKvdDoesNotDoIsRefusedByName) {
   EXPECT_EQ(Get("/models/sse").status, 501);
 }
 
-TEST_F(PlainRoutesTest, MetricsAreOfferedByTheCommandLine) {
+TEST_F(PlainRoutesTest, MetricsAreServedOnlyIfEnabled) {
   Start();
   EXPECT_THAT(ErrorOf(Get("/metrics")), StartsWith("501 This server does not support metrics"));
   settings_.serves_metrics = true;

@@ -24,7 +24,7 @@ double NumberOf(const Value& object, std::string_view name) {
   return member.is_missing() ? NAN : member.number();
 }
 
-TEST(JsonTextTest, BytesThatAreNoTextAreReplaced) {
+TEST(JsonTextTest, BytesThatAreNotUtf8AreReplaced) {
   EXPECT_EQ(ValidUtf8("a\xff\xc3z"), "a\xEF\xBF\xBD\xEF\xBF\xBDz");
   EXPECT_EQ(JsonText(Object().Set("a", "\xff").Set("b", NumberValue(INFINITY)).Take()),
             "{\"a\":\"\xEF\xBF\xBD\",\"b\":null}");
@@ -86,7 +86,7 @@ TEST(ErrorOfTest, EveryCodeHasAStatus) {
   EXPECT_THAT(too_long, HasSubstr(R"("n_prompt_tokens":9,"n_ctx":8)"));
 }
 
-TEST(ErrorOfTest, TextsForClientsNameNoPathAndNoProcess) {
+TEST(ErrorOfTest, ErrorsForClientsNameNoPathAndNoProcess) {
   const auto text = [](Code code, std::string message) {
     return PublicText({code, std::move(message)});
   };

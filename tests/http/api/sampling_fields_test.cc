@@ -58,7 +58,7 @@ TEST(SamplingFieldsTest, AnEmptyBodyHasTheDefaults) {
   EXPECT_FALSE(read.request.slot.has_value());
 }
 
-TEST(SamplingFieldsTest, TheCommandLinesPingIntervalHoldsForRequestsThatNameNone) {
+TEST(SamplingFieldsTest, ThePingIntervalOfTheCommandLineAppliesToRequestsWithoutOne) {
   Settings settings;
   settings.ping_interval = std::chrono::seconds(7);
   const auto seconds_of = [&](std::string_view json) {
@@ -175,7 +175,7 @@ TEST(SamplingFieldsTest, NullIsAbsentAndUnknownFieldsAreIgnored) {
   EXPECT_EQ(read.request.sampling, kDefaultSampling);
 }
 
-TEST(SamplingFieldsTest, NumbersOutsideOfARangeAreMovedOrRefusedAsByLlamaServer) {
+TEST(SamplingFieldsTest, NumbersOutOfRangeAreClampedOrRefusedAsByLlamaServer) {
   EXPECT_EQ(ReadOf(R"({"temperature":-1})").request.sampling.temperature, 0);
   EXPECT_EQ(ReadOf(R"({"top_k":-5})").request.sampling.top_k, 0);
   EXPECT_EQ(ReadOf(R"({"top_p":7})").request.sampling.top_p, 1);
@@ -196,14 +196,14 @@ TEST(SamplingFieldsTest, NumbersOutsideOfARangeAreMovedOrRefusedAsByLlamaServer)
   EXPECT_THAT(ReplyErrorOf(R"({"n":0})"), StartsWith("n: "));
 }
 
-TEST(SamplingFieldsTest, TheFirstNameOfALimitIsTheOneThatCounts) {
+TEST(SamplingFieldsTest, OfSeveralNamesOfALimitTheFirstApplies) {
   EXPECT_EQ(ReadOf(R"({"max_tokens":5})").request.predict_max, 5);
   EXPECT_EQ(ReadOf(R"({"max_tokens":5,"max_completion_tokens":6})").request.predict_max, 6);
   EXPECT_EQ(ReadOf(R"({"max_tokens":5,"n_predict":7})").request.predict_max, 7);
   EXPECT_EQ(ReadOf(R"({"max_tokens":5,"n_predict":null})").request.predict_max, 5);
 }
 
-TEST(SamplingFieldsTest, StopsAreATextOrAListWithLimits) {
+TEST(SamplingFieldsTest, StopsAreATextOrALimitedList) {
   EXPECT_EQ(ReadOf(R"({"stop":"a"})").request.stops, std::vector<std::string>{"a"});
   EXPECT_EQ(ReadOf(R"({"stop":["a","","b"]})").request.stops, (std::vector<std::string>{"a", "b"}));
   std::string many = R"({"stop":["0")";
@@ -220,7 +220,7 @@ TEST(SamplingFieldsTest, SamplersAreNamesOrLetters) {
   EXPECT_THAT(ReadOf(R"({"samplers":["colour"]})").error, StartsWith("samplers: "));
 }
 
-TEST(SamplingFieldsTest, BiasesHaveManyForms) {
+TEST(SamplingFieldsTest, BiasesAreReadInEveryNotation) {
   const Read pairs = ReadOf(R"({"logit_bias":[[5,1.5],["word",-2],[7,false]]})");
   ASSERT_EQ(pairs.texts.biases.size(), 3u);
   EXPECT_EQ(std::get<TokenId>(pairs.texts.biases[0].what), 5);

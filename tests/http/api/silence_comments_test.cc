@@ -43,7 +43,7 @@ class SilenceCommentsTest : public ::testing::Test {
   RecordingResponder client_;
 };
 
-TEST_F(SilenceCommentsTest, TheyBeginAStreamAndStandBetweenItsEvents) {
+TEST_F(SilenceCommentsTest, CommentsBeginAStreamAndSeparateItsEvents) {
   Run(milliseconds(2), [this](Responder& to) -> Await<void> {
     co_await WaitFor(":\n\n:\n\n");
     Reply head{.body = {}, .content_type = std::string(kEventStreamType)};
@@ -58,7 +58,7 @@ TEST_F(SilenceCommentsTest, TheyBeginAStreamAndStandBetweenItsEvents) {
   EXPECT_TRUE(client_.has_ended);
 }
 
-TEST_F(SilenceCommentsTest, AnErrorBehindThemIsAnEvent) {
+TEST_F(SilenceCommentsTest, AnErrorAfterCommentsIsAnEvent) {
   Run(milliseconds(2), [this](Responder& to) -> Await<void> {
     co_await WaitFor(":\n\n");
     client_.text.clear();
@@ -70,7 +70,7 @@ TEST_F(SilenceCommentsTest, AnErrorBehindThemIsAnEvent) {
   EXPECT_FALSE(client_.whole);
 }
 
-TEST_F(SilenceCommentsTest, AnErrorBeforeThemIsAReply) {
+TEST_F(SilenceCommentsTest, AnErrorBeforeCommentsIsAReply) {
   Run(std::chrono::hours(1), [](Responder& to) -> Await<void> {
     Reply reply{.status = 404, .body = "{}"};
     EXPECT_TRUE(co_await to.Send(std::move(reply)));
@@ -80,7 +80,7 @@ TEST_F(SilenceCommentsTest, AnErrorBeforeThemIsAReply) {
   EXPECT_EQ(client_.text, "");
 }
 
-TEST_F(SilenceCommentsTest, ThereAreNoneWithoutATimeAndNoneForAClientThatIsGone) {
+TEST_F(SilenceCommentsTest, WithoutAnIntervalOrAClientThereAreNoComments) {
   Run(milliseconds(0), [this](Responder& to) -> Await<void> {
     EXPECT_EQ(&to, &client_);
     co_return;

@@ -47,7 +47,7 @@ class SlotDirectoryTest : public ::testing::Test {
   kvd::test::TemporaryFolder folder_;
 };
 
-TEST_F(SlotDirectoryTest, ATenantHasAFolderThatOthersDoNotReach) {
+TEST_F(SlotDirectoryTest, EachTenantHasAFolderThatOthersCannotReach) {
   const SlotDirectory alice = Open({.folder = "tenant-alice", .bytes_max = 9, .count_max = 9});
   const auto file = alice.Create("one");
   ASSERT_TRUE(file && (*file)->Commit());
@@ -59,13 +59,13 @@ TEST_F(SlotDirectoryTest, ATenantHasAFolderThatOthersDoNotReach) {
   EXPECT_EQ(mode, std::filesystem::perms::owner_all);
 }
 
-TEST_F(SlotDirectoryTest, ALinkInPlaceOfATenantsFolderIsNotFollowed) {
+TEST_F(SlotDirectoryTest, ALinkInPlaceOfTheFolderOfATenantIsNotFollowed) {
   std::filesystem::create_directory_symlink("/tmp", PathOf("tenant-eve"));
   const SlotPlace place{.directory = folder_.path().string(), .folder = "tenant-eve"};
   EXPECT_EQ(SlotDirectory::Open(place).error().code, Code::kIo);
 }
 
-TEST_F(SlotDirectoryTest, RoomIsLimitedByCountAndBytesAndAReplacedFileIsNotCounted) {
+TEST_F(SlotDirectoryTest, FilesAreLimitedByCountAndBytesWithoutTheReplacedFile) {
   Write("a", "12345");
   Write("b", "12345");
   const SlotDirectory limited = Open({.bytes_max = 12, .count_max = 2});
@@ -77,7 +77,7 @@ TEST_F(SlotDirectoryTest, RoomIsLimitedByCountAndBytesAndAReplacedFileIsNotCount
   EXPECT_EQ(more.error().message, "slot files: 13 bytes, at most 12");
 }
 
-TEST_F(SlotDirectoryTest, AFileThatWasLeftBehindIsCountedAndRemovedAfterAnHour) {
+TEST_F(SlotDirectoryTest, AnOrphanedFileCountsAndIsRemovedAfterAnHour) {
   const std::string left = PathOf(".a.1-1.tmp");
   std::ofstream(left) << "12345";
   const SlotDirectory limited = Open({.bytes_max = 7, .count_max = 1});
@@ -89,7 +89,7 @@ TEST_F(SlotDirectoryTest, AFileThatWasLeftBehindIsCountedAndRemovedAfterAnHour) 
   EXPECT_FALSE(std::filesystem::exists(left));
 }
 
-TEST(IsSlotFileNameTest, NamesArePlain) {
+TEST(IsSlotFileNameTest, OnlyPlainNamesAreAccepted) {
   for (const char* const name : {"slot1.bin", "a", "A-b_c.d..e", "_x", "-"}) {
     EXPECT_TRUE(IsSlotFileName(name)) << name;
   }
@@ -134,7 +134,7 @@ TEST_F(SlotDirectoryTest, NoSymbolicLinkIsFollowed) {
   EXPECT_EQ(content, "secret");
 }
 
-TEST_F(SlotDirectoryTest, WhatIsNoFileOfASlotIsRefused) {
+TEST_F(SlotDirectoryTest, OtherFilesThanSlotFilesAreRefused) {
   EXPECT_THAT(Read("none"), HasSubstr("none: no such file"));
   ASSERT_EQ(::mkdir(PathOf("folder").c_str(), 0700), 0);
   EXPECT_THAT(Read("folder"), HasSubstr("not a regular file"));

@@ -74,7 +74,7 @@ class SlotRoutesTest : public test::RouteTest {
   kvd::test::TemporaryFolder folder_;
 };
 
-TEST_F(SlotRoutesTest, ASavedSlotIsRestoredIntoAnotherOne) {
+TEST_F(SlotRoutesTest, ASavedSlotCanBeRestoredIntoAnotherSlot) {
   Start();
   EXPECT_EQ(Predict(1, Prompt(400), 64), 21u);
   const Value saved = ValueOf(Act("1", "save", "slot1.bin"));
@@ -94,7 +94,7 @@ TEST_F(SlotRoutesTest, ASavedSlotIsRestoredIntoAnotherOne) {
   EXPECT_EQ(Predict(1, Prompt(410), 4), 1u);
 }
 
-TEST_F(SlotRoutesTest, APlainListOfTokensIsRestoredAsAPackedOne) {
+TEST_F(SlotRoutesTest, PlainAndPackedTokenListsRestoreTheSameSlot) {
   Start();
   Predict(1, Prompt(400), 64);
   ASSERT_EQ(Act("1", "save", "packed.bin").status, 200);
@@ -124,7 +124,7 @@ TEST_F(SlotRoutesTest, AnErasedSlotComputesItsPromptAgain) {
   EXPECT_EQ(At(ValueOf(Post("/slots/0?action=erase", {})), "n_erased").integer(), 0);
 }
 
-TEST_F(SlotRoutesTest, RequestsThatNameNoSlotActionOrFileAreRefused) {
+TEST_F(SlotRoutesTest, RequestsWithoutAValidSlotActionOrFileAreRefused) {
   Start();
   for (const char* const id : {"-1", "2", "99", "0x0", "+1", "00", "1a", "4294967296", "%201"}) {
     EXPECT_EQ(ErrorOf(Act(id, "save", "a")), "400 Invalid slot ID") << id;
@@ -142,7 +142,7 @@ TEST_F(SlotRoutesTest, RequestsThatNameNoSlotActionOrFileAreRefused) {
   EXPECT_EQ(ErrorOf(Act("0", "restore", "none")), "400 Unable to restore slot: none: no such file");
 }
 
-TEST_F(SlotRoutesTest, NoCutFileIsRestoredAndNothingIsLostByOne) {
+TEST_F(SlotRoutesTest, ATruncatedFileIsRefusedAndChangesNothing) {
   Start();
   Predict(1, {1, 300, 301}, 0);
   ASSERT_EQ(Act("1", "save", "whole.bin").status, 200);
@@ -204,7 +204,7 @@ TEST_F(SlotRoutesTest, SlotsAreListed) {
   tenant().slots().at(0).is_busy = tenant().slots().at(1).is_busy = false;
 }
 
-TEST_F(SlotRoutesTest, WhatTheCommandLineDoesNotOfferIsNotSupported) {
+TEST_F(SlotRoutesTest, SlotRoutesThatAreNotEnabledAreUnsupported) {
   settings_.slot_directory.clear();
   settings_.serves_slots = false;
   Start();

@@ -57,7 +57,7 @@ TEST_F(StreamRoutesTest, AtMostAThousandIdsAreLookedUp) {
   EXPECT_EQ(LookUp(IdList(1001)), "400 conversation_ids: 1001 ids, at most 1000");
 }
 
-TEST_F(StreamRoutesTest, ALookupNamesWhatIsWrong) {
+TEST_F(StreamRoutesTest, ALookupNamesTheWrongField) {
   EXPECT_THAT(LookUp("7"), StartsWith("400 conversation_ids: a list is needed"));
   EXPECT_THAT(ErrorOf(Post("/v1/streams/lookup", "{}")),
               StartsWith("400 conversation_ids: a list of texts is needed"));

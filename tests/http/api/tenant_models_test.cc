@@ -62,7 +62,7 @@ TEST_F(TenantModelsTest, ATenantSeesOnlyItsModels) {
   EXPECT_THAT(Get("/metrics").body, HasSubstr("model=\"toy\""));
 }
 
-TEST_F(TenantModelsTest, AnotherModelIsAnsweredAsAnUnknownOne) {
+TEST_F(TenantModelsTest, AModelOfAnotherTenantIsUnknown) {
   caller_ = "alice";
   const auto error_for = [this](const std::string& model) {
     return ErrorOf(Post("/completion", R"({"prompt":"a","n_predict":1,"model":")" + model + "\"}"));
@@ -86,7 +86,7 @@ TEST_F(TenantModelsTest, ATenantWithoutAModelSeesNone) {
   }
 }
 
-TEST_F(TenantModelsTest, ATenantsLimitOfSnapshotsPrecedesTheFlag) {
+TEST_F(TenantModelsTest, TheSnapshotLimitOfATenantOverridesTheFlag) {
   settings_.response_bytes = 7;
   alice_.response_bytes = 5;
   EXPECT_EQ(gateway_.ResponseBytesOf("alice"), 5u);

@@ -20,7 +20,7 @@ TEST(TokenIdsOfTest, IdsOfTheVocabularyAreRead) {
   EXPECT_THAT(*TokenIdsOf(*ParseJson("[]"), 512, "tokens"), ElementsAre());
 }
 
-TEST(TokenIdsOfTest, WhatIsNoIdIsNamed) {
+TEST(TokenIdsOfTest, EachInvalidIdIsNamed) {
   EXPECT_EQ(ErrorOf("7"), "tokens: a list of token ids is needed, not 7");
   EXPECT_EQ(ErrorOf(R"([1,"a"])"), R"(tokens[1]: a token id is needed, not "a")");
   EXPECT_EQ(ErrorOf("[1,true]"), "tokens[1]: a token id is needed, not true");

@@ -30,7 +30,7 @@ bool Has(const DaemonPlan& plan, const std::string& flag, const std::string& val
   return found != plan.arguments.end() && found + 1 != plan.arguments.end() && found[1] == value;
 }
 
-TEST(DaemonPlanTest, ASmallPoolHasFourTimesTheSlotsContext) {
+TEST(DaemonPlanTest, ASmallPoolHasFourTimesTheContextOfASlot) {
   const DaemonPlan plan = PlanDaemon(WithContext(4096, 4, false), kSmall, kMemory);
   EXPECT_EQ(plan.cells, 4 * 4096u);
   EXPECT_EQ(plan.cells_needed, 4096u);
@@ -38,7 +38,7 @@ TEST(DaemonPlanTest, ASmallPoolHasFourTimesTheSlotsContext) {
   EXPECT_TRUE(plan.notes.empty());
 }
 
-TEST(DaemonPlanTest, ALargePoolHasAQuarterMoreThanTheSlotsContext) {
+TEST(DaemonPlanTest, ALargePoolHasAQuarterMoreThanTheContextOfAllSlots) {
   const DaemonPlan plan = PlanDaemon(WithContext(1u << 16, 2, false), kLarge, kMemory);
   EXPECT_EQ(plan.cells, (1u << 16) + (1u << 14));
 }
@@ -48,14 +48,14 @@ TEST(DaemonPlanTest, APoolInBetweenHasAQuarterOfTheMemory) {
   EXPECT_EQ(plan.cells, 1u << 15);
 }
 
-TEST(DaemonPlanTest, WithoutAContextOneSlotsContextIsCertain) {
+TEST(DaemonPlanTest, WithoutAContextFlagOneSlotHasTheFullContext) {
   EXPECT_EQ(PlanDaemon(WithContext(0, 4, false), kSmall, kMemory).cells, 4 * 4 * 2048u);
   const DaemonPlan large = PlanDaemon(WithContext(0, 4, false), kLarge, kMemory);
   EXPECT_EQ(large.cells, (1u << 17) + (1u << 15));
   EXPECT_EQ(large.cells_needed, large.cells);
 }
 
-TEST(DaemonPlanTest, CapsTheContextOfASlotAndSaysSo) {
+TEST(DaemonPlanTest, TheContextOfASlotIsCappedWithAMessage) {
   const DaemonPlan plan = PlanDaemon(WithContext(16384, 2, false), kSmall, kMemory);
   EXPECT_EQ(plan.cells_needed, 2 * 2048u);
   ASSERT_EQ(plan.notes.size(), 1u);
@@ -126,7 +126,7 @@ TEST(DaemonPlanTest, PassesTheFlags) {
   EXPECT_EQ(plan.arguments.back(), "debug");
 }
 
-TEST(DaemonPlanTest, ReadsTheModelsFacts) {
+TEST(DaemonPlanTest, ReadsThePropertiesOfTheModel) {
   const auto facts = ReadModelFacts(
       "name=a\ncontext=2048\ncell_bytes=512\nstate_bytes=0\n"
       "weight_bytes=77\n");
@@ -137,7 +137,7 @@ TEST(DaemonPlanTest, ReadsTheModelsFacts) {
   EXPECT_FALSE(ReadModelFacts("context=1\n"));
 }
 
-TEST(UserDaemonTest, FindsTheModelOfACommandLine) {
+TEST(UserDaemonTest, FindsTheModelInTheCommandLineOfADaemon) {
   using namespace std::string_literals;
   EXPECT_EQ(ModelOfCommandLine("kvd\0--model\0a.gguf\0-c\0"s), "a.gguf");
   EXPECT_EQ(ModelOfCommandLine("kvd\0--model=a.gguf\0"s), "a.gguf");

@@ -29,7 +29,7 @@ class GatewayDirectoryTest : public ::testing::Test {
   kvd::test::TemporaryFolder folder_;
 };
 
-TEST_F(GatewayDirectoryTest, IsClosedToOthers) {
+TEST_F(GatewayDirectoryTest, TheDirectoryIsClosedToOthers) {
   const auto directory = GatewayDirectory::Open("", "name");
   ASSERT_TRUE(directory) << directory.error().message;
   EXPECT_EQ(directory->path(), Path("kvd-http/name"));

@@ -36,7 +36,7 @@ TEST(TenantsTest, FindsTheTenantOfAKey) {
   EXPECT_EQ(table->FindName("bob"), nullptr);
 }
 
-TEST(TenantsTest, TheDaemonsIdDependsOnTheNameAlone) {
+TEST(TenantsTest, TheIdForTheDaemonDependsOnlyOnTheName) {
   const auto table = TenantTable::Parse(WithTenant(""));
   const auto other = TenantTable::Parse(WithTenant(R"(, "salt": "x")"));
   ASSERT_TRUE(table && other);
@@ -55,7 +55,7 @@ TEST(TenantsTest, RestrictsTheModels) {
   EXPECT_TRUE(TenantRecord{}.MayUse({"other"}));
 }
 
-TEST(TenantsTest, WritesTheDaemonsFile) {
+TEST(TenantsTest, WritesTheTenantsFileOfTheDaemon) {
   const auto table = TenantTable::Parse(
       R"({"default": {"requests": 64}, "tenants": [{"name": "alice", "key_sha256": ")" +
       std::string(kHash) + R"(", "limits": {"pool_share": 0.25, "weight": 2}}]})");
@@ -99,7 +99,7 @@ TEST(TenantsTest, SessionsOutliveTheGatewayAsLongAsTheLimitsAllow) {
   EXPECT_EQ(seconds("", R"("outlive_seconds": 100000)"), kOutliveSeconds);
 }
 
-TEST(TenantsTest, NamesWhatIsWrong) {
+TEST(TenantsTest, NamesTheWrongField) {
   EXPECT_EQ(Refusal("[]"), "the file: an object is needed");
   EXPECT_EQ(Refusal("{}"), "tenants: a list is needed");
   EXPECT_EQ(Refusal(R"({"tenant": []})"), "tenant: there is no such member");
@@ -146,7 +146,7 @@ TEST(TenantsTest, NamesTheFile) {
   EXPECT_TRUE(table.error().message.starts_with(path + ": "));
 }
 
-TEST(TenantsTest, AMadeKeyBelongsToItsRecord) {
+TEST(TenantsTest, AGeneratedKeyMatchesItsRecord) {
   const auto made = MakeKey("alice");
   ASSERT_TRUE(made);
   const auto table = TenantTable::Parse("{\"tenants\": [" + made->record + "]}");

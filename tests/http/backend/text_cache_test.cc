@@ -18,7 +18,7 @@ std::string KeyOf(std::string_view text, std::uint16_t flags = 0) {
   return TextCache::KeyOf(wire::Verb::kTokenize, flags, BytesOf(text));
 }
 
-TEST(TextCacheTest, AnAnswerIsFoundByVerbFlagsAndText) {
+TEST(TextCacheTest, AResultIsFoundByVerbFlagsAndText) {
   TextCache cache;
   EXPECT_THAT(cache.Find(KeyOf("a")), IsNull());
   cache.Put(KeyOf("a"), BytesOf("one"));
@@ -31,7 +31,7 @@ TEST(TextCacheTest, AnAnswerIsFoundByVerbFlagsAndText) {
   EXPECT_THAT(cache.Find(TextCache::KeyOf(wire::Verb::kDetokenize, 0, BytesOf("a"))), IsNull());
 }
 
-TEST(TextCacheTest, LongTextsAndLongAnswersAreNotKept) {
+TEST(TextCacheTest, LongTextsAndLongResultsAreNotCached) {
   TextCache cache;
   const std::string longest(TextCache::kQuestionBytesMax, 'a');
   EXPECT_EQ(KeyOf(longest + "a"), "");
@@ -44,7 +44,7 @@ TEST(TextCacheTest, LongTextsAndLongAnswersAreNotKept) {
   EXPECT_THAT(cache.Find(KeyOf("a")), IsNull());
 }
 
-TEST(TextCacheTest, WhatIsUsedStaysAndTheRestIsDropped) {
+TEST(TextCacheTest, TheLeastRecentlyUsedEntriesAreDropped) {
   TextCache cache;
   cache.Put(KeyOf("used"), BytesOf("1"));
   cache.Put(KeyOf("unused"), BytesOf("2"));

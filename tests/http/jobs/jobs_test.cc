@@ -104,7 +104,7 @@ TEST_F(JobsTest, AHandlerThatThrowsInItsStreamEndsItWithAnErrorEvent) {
   EXPECT_TRUE(folder_.Read("t")->is_over());
 }
 
-TEST_F(JobsTest, ATenantBeyondItsJobsIsRefusedAndOthersAreNot) {
+TEST_F(JobsTest, OnlyATenantAtItsLimitOfJobsIsRefused) {
   Begin({.of_each = {.jobs = 2, .memory_bytes = 1u << 20, .journal_bytes = 1u << 20}});
   ASSERT_TRUE(Start("1", "/stops", "", "anna"));
   ASSERT_TRUE(Start("2", "/stops", "", "anna"));
@@ -118,7 +118,7 @@ TEST_F(JobsTest, ATenantBeyondItsJobsIsRefusedAndOthersAreNot) {
   EXPECT_TRUE(Start("2", "/stops", "", "anna")) << "a job that is replaced makes room";
 }
 
-TEST_F(JobsTest, TheTenantsOldestEndedJobMakesRoom) {
+TEST_F(JobsTest, TheOldestEndedJobOfATenantIsRemovedForANewOne) {
   Begin({.of_each = {.jobs = 2, .memory_bytes = 1u << 20, .journal_bytes = 1u << 20}});
   ASSERT_TRUE(Start("1", "/healthy", "", "anna"));
   ASSERT_TRUE(Start("2", "/healthy", "", "anna"));
@@ -129,7 +129,7 @@ TEST_F(JobsTest, TheTenantsOldestEndedJobMakesRoom) {
   EXPECT_NE(jobs().Find("bert", "1"), nullptr);
 }
 
-TEST_F(JobsTest, TheTenantThatHasMostMakesRoomWhenAllTogetherHaveTooMuch) {
+TEST_F(JobsTest, AtTheCommonLimitTheLargestTenantLosesItsOldestJob) {
   Begin({.of_each = {.jobs = 3, .memory_bytes = 1u << 20, .journal_bytes = 1u << 20},
          .of_all = {.jobs = 4, .memory_bytes = 1u << 20, .journal_bytes = 1u << 20}});
   for (const char* const id : {"1", "2", "3"}) ASSERT_TRUE(Start(id, "/healthy", "", "anna"));
@@ -143,14 +143,14 @@ TEST_F(JobsTest, TheTenantThatHasMostMakesRoomWhenAllTogetherHaveTooMuch) {
   EXPECT_THAT(last.error().message, testing::HasSubstr("the limit of 4 of all tenants"));
 }
 
-TEST_F(JobsTest, ABodyThatLeavesNoRoomInMemoryIsRefused) {
+TEST_F(JobsTest, ABodyBeyondTheMemoryLimitIsRefused) {
   Begin({.of_each = {.jobs = 9, .memory_bytes = 5'000, .journal_bytes = 1u << 20}});
   const auto job = Start("1", "/stops", std::string(6'000, '0'));
   ASSERT_FALSE(job);
   EXPECT_THAT(job.error().message, testing::HasSubstr("bytes of streams in memory: 0 and 6000"));
 }
 
-TEST_F(JobsTest, ARequestWhoseJournalLeavesNoRoomIsRefused) {
+TEST_F(JobsTest, ARequestWhoseJournalExceedsTheLimitIsRefused) {
   Begin({.of_each = {.jobs = 9, .memory_bytes = 1u << 20, .journal_bytes = 5'000}});
   const auto job = Start("1", "/stops", std::string(6'000, '0'));
   ASSERT_FALSE(job);
@@ -158,7 +158,7 @@ TEST_F(JobsTest, ARequestWhoseJournalLeavesNoRoomIsRefused) {
   EXPECT_TRUE(folder_.Files().empty());
 }
 
-TEST_F(JobsTest, AStreamBeyondTheTenantsMemoryDropsItsFirstBytes) {
+TEST_F(JobsTest, AStreamBeyondTheMemoryOfItsTenantDropsItsFirstBytes) {
   constexpr std::uint64_t kMemory = 1u << 20;
   Begin({.of_each = {.jobs = 9, .memory_bytes = kMemory, .journal_bytes = 1u << 30}});
   const auto job = Start("1", "/stops", std::to_string(4 * kMemory));
@@ -179,7 +179,7 @@ TEST_F(JobsTest, AStreamOfATenantWithoutMemoryKeepsItsLastBytes) {
   EXPECT_LE(buffer.byte_count() - buffer.dropped_bytes(), 3 * http::StreamBuffer::kBytesLeast);
 }
 
-TEST_F(JobsTest, AJournalBeyondTheTenantsShareIsRemovedAndItsStreamContinues) {
+TEST_F(JobsTest, AJournalBeyondTheShareOfItsTenantIsRemovedAndTheStreamContinues) {
   Begin({.of_each = {.jobs = 9, .memory_bytes = 1u << 20, .journal_bytes = 50'000}});
   testing::internal::CaptureStderr();
   const auto job = Start("1", "/stops", "90000");
@@ -190,7 +190,7 @@ TEST_F(JobsTest, AJournalBeyondTheTenantsShareIsRemovedAndItsStreamContinues) {
   EXPECT_EQ(jobs().shares().of("").journal_bytes, 0u);
 }
 
-TEST_F(JobsTest, WhatIsRemovedIsGivenBack) {
+TEST_F(JobsTest, RemovedJobsFreeTheirShare) {
   Begin();
   ASSERT_TRUE(Start("1", "/healthy", "body"));
   EXPECT_EQ(jobs().shares().of("").jobs, 1u);
@@ -248,7 +248,7 @@ TEST_F(JobsTest, AJobIsFoundByItsConversationAndItsVariants) {
   EXPECT_EQ(jobs().Find("", "chat::model")->id, "resp_2");
 }
 
-TEST_F(JobsTest, ABodyThatNoJournalTakesIsRefused) {
+TEST_F(JobsTest, ABodyTooLargeForAJournalIsRefused) {
   Begin();
   const auto job = Start("1", "/stops", std::string(http::AnswerJournal::kBytesMax, '0'));
   ASSERT_FALSE(job);

@@ -54,7 +54,7 @@ void ForEachFault(Check check) {
   }
 }
 
-TEST(RecoveryFaultTest, AFailedFileCallLosesNoStreamThatItDoesNotName) {
+TEST(RecoveryFaultTest, AFailedFileCallLosesOnlyTheStreamsThatItNames) {
   testing::internal::CaptureStderr();
   ForEachFault([](std::size_t n, bool lasts, int error) {
     SCOPED_TRACE(testing::Message() << "call " << n << (lasts ? " and those behind it" : ""));
@@ -148,7 +148,7 @@ TEST(ResponseStoreFaultTest, AResponseIsWholeAfterAnyFailure) {
   });
 }
 
-TEST(ResponseStoreFaultTest, AFailureOfTheDiskIsNoMissingResponse) {
+TEST(ResponseStoreFaultTest, ADiskFailureIsNotReportedAsAMissingResponse) {
   const std::string id = "resp_" + std::string(32, 'a');
   ForEachFault([&](std::size_t n, bool lasts, int error) {
     const TemporaryFolder folder;
@@ -169,7 +169,7 @@ TEST(ResponseStoreFaultTest, AFailureOfTheDiskIsNoMissingResponse) {
   });
 }
 
-TEST(SlotFileFaultTest, HandlesAreNeverReadBehindTheNumberOfAnotherSession) {
+TEST(SlotFileFaultTest, HandlesOfAnotherSessionNumberAreNotRead) {
   ForEachFault([](std::size_t n, bool lasts, int error) {
     SCOPED_TRACE(testing::Message() << "call " << n << (lasts ? " and those behind it" : ""));
     const TemporaryFolder folder;

@@ -130,7 +130,7 @@ class RecoveryKillTest : public ::testing::Test {
   Counts* counts_ = nullptr;
 };
 
-TEST_F(RecoveryKillTest, WithoutAKillTwoStartsDieAndTheThirdRecovers) {
+TEST_F(RecoveryKillTest, ARequestThatEndsTheProcessTwiceIsSetAsideAtTheThirdStart) {
   Prepare();
   if (!Run(std::nullopt).is_allowed) GTEST_SKIP() << "this machine does not allow ptrace";
   Prepare();
@@ -139,7 +139,7 @@ TEST_F(RecoveryKillTest, WithoutAKillTwoStartsDieAndTheThirdRecovers) {
   CheckStreams(0);
 }
 
-TEST_F(RecoveryKillTest, EachKillCostsAtMostTheStreamThatRan) {
+TEST_F(RecoveryKillTest, EachKillLosesAtMostTheRunningStream) {
   Prepare();
   const TracedEnd whole = Run(std::nullopt);
   if (!whole.is_allowed) GTEST_SKIP() << "this machine does not allow ptrace";
@@ -153,7 +153,7 @@ TEST_F(RecoveryKillTest, EachKillCostsAtMostTheStreamThatRan) {
   RecordProperty("kills", static_cast<int>(kills));
 }
 
-TEST_F(RecoveryKillTest, AKillOfTheRecoveryAfterAKillCostsNoMore) {
+TEST_F(RecoveryKillTest, AKillDuringRecoveryLosesNoFurtherStream) {
   Prepare();
   const TracedEnd whole = Run(std::nullopt);
   if (!whole.is_allowed) GTEST_SKIP() << "this machine does not allow ptrace";

@@ -115,7 +115,7 @@ TEST_F(RecoveryTest, AnOrderlyEndKeepsEarlierAttempts) {
   EXPECT_TRUE(folder_.Has("p", "bad"));
 }
 
-TEST_F(RecoveryTest, AReplyThatWaitsIsNotBlamed) {
+TEST_F(RecoveryTest, AWaitingReplyIsNotBlamed) {
   folder_.Put({.id = "p", .path = "/poison"});
   JobsProcess process(folder_.path());
   int runs = 0;
@@ -131,7 +131,7 @@ TEST_F(RecoveryTest, AReplyThatWaitsIsNotBlamed) {
   EXPECT_EQ(folder_.Read("p")->attempts(), 1u);
 }
 
-TEST_F(RecoveryTest, AReplyOfSeveralAnswersIsBlamedWhileOneOfThemWaits) {
+TEST_F(RecoveryTest, AReplyIsBlamedWhileOnlyOneOfItsAnswersWaits) {
   folder_.Put({.id = "p", .path = "/poison"});
   JobsProcess process(folder_.path());
   int runs = 0;
@@ -155,14 +155,14 @@ TEST_F(RecoveryTest, OneJobRunsAtATime) {
   EXPECT_EQ(folder_.Read("q")->attempts(), 1u);
 }
 
-TEST_F(RecoveryTest, JobsWithoutAttemptsRunBeforeOneThatHasEndedTheProcess) {
+TEST_F(RecoveryTest, JobsWithoutAttemptsRunBeforeJobsThatEndedTheProcess) {
   folder_.Put({.id = "p", .path = "/poison", .attempts = 1});
   for (const char* const id : {"a", "b", "c"}) folder_.Put({.id = id, .pieces = 1});
   EXPECT_EQ(RunPoison(1), 1);
   for (const char* const id : {"a", "b", "c"}) EXPECT_EQ(folder_.ReplyIn(id), "abc");
 }
 
-TEST_F(RecoveryTest, AJobWaitsUntilTheOnesBeforeItHaveSettled) {
+TEST_F(RecoveryTest, AJobWaitsUntilEarlierJobsHaveSettled) {
   folder_.Put({.id = "p", .path = "/poison"});
   folder_.Put({.id = "q", .path = "/poison"});
   JobsProcess process(folder_.path());
@@ -178,7 +178,7 @@ TEST_F(RecoveryTest, AJobWaitsUntilTheOnesBeforeItHaveSettled) {
   EXPECT_EQ(runs, 2);
 }
 
-TEST_F(RecoveryTest, AJobThatDoesNotSettleDelaysTheOthersForALimitedTime) {
+TEST_F(RecoveryTest, AJobThatDoesNotSettleDelaysOthersForALimitedTime) {
   folder_.Put({.id = "p", .path = "/poison"});
   folder_.Put({.id = "q", .path = "/poison"});
   JobsProcess process(folder_.path());
@@ -229,7 +229,7 @@ TEST_F(RecoveryTest, TheOldestJournalsThatWereSetAsideAreRemoved) {
   for (std::size_t i = 0; i < kMore; ++i) EXPECT_FALSE(folder_.Has(std::to_string(i), "bad"));
 }
 
-TEST_F(RecoveryTest, AReplyThatIsOverIsNotSetAside) {
+TEST_F(RecoveryTest, AFinishedReplyIsNotSetAside) {
   folder_.Put({.id = "h", .pieces = 3, .attempts = 2, .is_over = true});
   JobsProcess process(folder_.path());
   process.Recover();
@@ -238,7 +238,7 @@ TEST_F(RecoveryTest, AReplyThatIsOverIsNotSetAside) {
   EXPECT_TRUE(job->buffer->is_over());
 }
 
-TEST_F(RecoveryTest, ABodyIsDroppedWhenItsReplyIsOver) {
+TEST_F(RecoveryTest, ABodyIsDroppedAtTheEndOfItsReply) {
   folder_.Put({.id = "h"});
   {
     const UniqueFd directory(::open(folder_.path().c_str(), O_RDONLY | O_DIRECTORY));
@@ -254,7 +254,7 @@ TEST_F(RecoveryTest, ABodyIsDroppedWhenItsReplyIsOver) {
   EXPECT_EQ(folder_.Read("long")->request().body.size(), 0u);
 }
 
-TEST_F(RecoveryTest, AFileThatCannotBeReadNowStaysForTheNextStart) {
+TEST_F(RecoveryTest, AnUnreadableFileIsKeptForTheNextStart) {
   folder_.Put({.id = "h", .pieces = 1});
   class Unreadable final : public FileFault {
    public:

@@ -97,13 +97,13 @@ TEST_F(ModelCacheTest, PrefersTheBranchMain) {
   EXPECT_EQ(Find("user/model").value_or(""), PathOf("main.gguf"));
 }
 
-TEST_F(ModelCacheTest, IgnoresARefThatIsNoCommit) {
+TEST_F(ModelCacheTest, IgnoresARefThatNamesNoCommit) {
   MakeRepository("../../../elsewhere");
   AddFile("a.gguf");
   EXPECT_FALSE(Find("user/model"));
 }
 
-TEST_F(ModelCacheTest, FindsFilesWithLlamaCppsEarlierNames) {
+TEST_F(ModelCacheTest, FindsFilesWithEarlierNamesOfLlamaCpp) {
   MakeFile("user_model_model-Q8_0.gguf");
   EXPECT_EQ(Find("user/model").value_or(""),
             (folder_.path() / "user_model_model-Q8_0.gguf").string());
@@ -121,7 +121,7 @@ TEST_F(ModelCacheTest, SaysHowToGetAFileThatIsMissing) {
   EXPECT_TRUE(found.error().message.ends_with("hf download user/model a.gguf"));
 }
 
-TEST_F(ModelCacheTest, RefusesWhatIsNoRepository) {
+TEST_F(ModelCacheTest, RefusesNamesThatAreNoRepository) {
   for (const char* const name : {"model", "/model", "user/", "a/b/c", ":Q8_0"}) {
     const auto found = Find(name);
     ASSERT_FALSE(found) << name;
@@ -139,7 +139,7 @@ TEST_F(ModelCacheTest, FindsTheFileOfAUrlByItsName) {
   EXPECT_EQ(Find(settings).value_or(""), (folder_.path() / "tiny.gguf").string());
 }
 
-TEST_F(ModelCacheTest, LooksInTheFirstPlaceThatTheEnvironmentNames) {
+TEST_F(ModelCacheTest, UsesTheFirstDirectoryThatTheEnvironmentNames) {
   MakeRepository();
   AddFile("a.gguf");
   const std::string own = folder_.path().string();
@@ -155,7 +155,7 @@ TEST_F(ModelCacheTest, LooksInTheFirstPlaceThatTheEnvironmentNames) {
   EXPECT_FALSE(Find("user/model"));
 }
 
-TEST_F(ModelCacheTest, APathAloneIsThePath) {
+TEST_F(ModelCacheTest, APlainPathIsUsedUnchanged) {
   Settings settings;
   EXPECT_EQ(Find(settings).value_or("error"), "");
   settings.model_path = "some.gguf";

@@ -115,7 +115,7 @@ TEST(ParseFlagsTest, EveryRefusedFlagIsRefusedByName) {
   }
 }
 
-TEST(ParseFlagsTest, AcceptsWhatLlamaServersTestsPass) {
+TEST(ParseFlagsTest, AcceptsTheFlagsInTheTestsOfLlamaServer) {
   const kvd::test::TemporaryFolder folder;
   const std::string directory = folder.path().string();
   const std::string file = directory + "/file";
@@ -201,7 +201,7 @@ TEST(ParseFlagsTest, AcceptsWhatLlamaServersTestsPass) {
   }
 }
 
-TEST(ParseFlagsTest, RefusesWhatKvdLacks) {
+TEST(ParseFlagsTest, RefusesUnsupportedFeatures) {
   for (const char* const flag :
        {"--lora", "--mmproj", "--spec-type", "--models-dir", "--tools", "--model-draft", "-md",
         "--mcp-servers-config", "--sleep-idle-seconds", "--rope-scale", "--draft-max"}) {
@@ -297,7 +297,7 @@ TEST(ParseFlagsTest, CollectsTheTrustedProxies) {
   }
 }
 
-TEST(ParseFlagsTest, SortsAliases) {
+TEST(ParseFlagsTest, AliasesAreSorted) {
   EXPECT_EQ(Parsed({"--alias", "zeta, alpha,,alpha"}).aliases,
             (std::vector<std::string>{"alpha", "zeta"}));
 }

@@ -102,7 +102,7 @@ class ForkTest : public ::testing::Test {
 
 const std::vector<std::string> kAnswers = {"The drum is red.", "The drum is in the mill."};
 
-TEST_F(ForkTest, TheCellsOfAResponseAreNotComputedAgain) {
+TEST_F(ForkTest, AForkReusesTheCellsOfAResponse) {
   Start();
   const std::string id = Respond();
   const std::int64_t before = Computed();
@@ -224,7 +224,7 @@ TEST_F(ForkTest, TheStreamsOfAForkAreMixedByIndex) {
   EXPECT_EQ(std::set<char>(order.begin(), order.end()), (std::set<char>{'0', '1', '2'})) << order;
 }
 
-TEST_F(ForkTest, MoreSuffixesThanAreComputedAtATimeAreAllAnswered) {
+TEST_F(ForkTest, SuffixesBeyondTheConcurrentNumberAreAllAnswered) {
   Start();
   const std::string id = Respond();
   std::string prompts;

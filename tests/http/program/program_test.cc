@@ -144,7 +144,7 @@ DaemonProcess StartUserDaemon(const std::string& folder, std::vector<std::string
   return std::move(*daemon);
 }
 
-TEST_F(ProgramTest, UsesTheUsersDaemonThatServesTheModelAndDoesNotStopIt) {
+TEST_F(ProgramTest, UsesTheDaemonOfTheUserAndDoesNotStopIt) {
   const DaemonProcess daemon = StartUserDaemon(folder(), {});
   GatewayProcess gateway(folder(), {"-c", "256"}, false);
   ASSERT_TRUE(gateway.WaitUntilReady()) << gateway.error_text();
@@ -155,7 +155,7 @@ TEST_F(ProgramTest, UsesTheUsersDaemonThatServesTheModelAndDoesNotStopIt) {
   EXPECT_TRUE(IsAlive(daemon.pid()));
 }
 
-TEST_F(ProgramTest, StartsADaemonIfTheUsersServesAnotherModel) {
+TEST_F(ProgramTest, StartsADaemonIfThatOfTheUserServesAnotherModel) {
   const std::string model = fs::absolute("models/notebook-1m-hybrid-q8_0.gguf");
   const DaemonProcess daemon = StartUserDaemon(folder(), {"--model", model});
   GatewayProcess gateway(folder(), {"-c", "256"}, false);
@@ -175,7 +175,7 @@ TEST_F(ProgramTest, ServesDaemonsByTheirNames) {
   EXPECT_NE(missing.error_text().find("missing.sock"), std::string::npos) << missing.error_text();
 }
 
-TEST_F(ProgramTest, FailsWithTheLastLineOfTheDaemonsLog) {
+TEST_F(ProgramTest, FailsWithTheLastLineOfTheLogOfTheDaemon) {
   GatewayProcess gateway(folder(), {"--model", "README.md"});
   EXPECT_EQ(gateway.Wait(), 1);
   EXPECT_NE(gateway.error_text().find("README.md"), std::string::npos) << gateway.error_text();

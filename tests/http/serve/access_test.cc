@@ -103,7 +103,7 @@ TEST(AccessTest, RefusesForeignPagesOnLoopbackWithoutKeys) {
   EXPECT_EQ(StatusOf(Access({.host = "unix:/a"}), {{"Host", "[a"}}), 403);
 }
 
-TEST(AccessTest, ProtectsOnlyLoopback) {
+TEST(AccessTest, AppliesTheOriginCheckOnlyOnLoopback) {
   const Access access({.is_loopback = false});
   EXPECT_EQ(StatusOf(access, {{"Host", "evil.com"}, {"Origin", "http://evil.com"}}), 200);
 }

@@ -67,7 +67,7 @@ TEST(AddressRangeTest, ContainsTheAddressesOfItsPrefix) {
   EXPECT_TRUE(RangeContains("::ffff:10.0.0.0/104", "10.1.2.3"));
 }
 
-TEST(AddressRangeTest, NamesWhatIsWrong) {
+TEST(AddressRangeTest, NamesTheWrongPartOfARange) {
   const auto message_of = [](const char* text) {
     const auto range = AddressRange::Read(text);
     EXPECT_FALSE(range) << text;
@@ -96,7 +96,7 @@ std::string ForwardedKey(const std::vector<Header>& headers) {
   return address ? address->limit_key() : "none";
 }
 
-TEST(ForwardedAddressTest, IsTheLastOfTheLastHeader) {
+TEST(ForwardedAddressTest, TheForwardedAddressIsTheLastOfTheLastHeader) {
   const std::string expected = LimitKeyOf("192.0.2.7");
   for (const char* value :
        {"192.0.2.7", "192.0.2.7:1", "192.0.2.7:65535", "::ffff:192.0.2.7", "1.2.3.4,192.0.2.7",
@@ -112,7 +112,7 @@ TEST(ForwardedAddressTest, IsTheLastOfTheLastHeader) {
             expected);
 }
 
-TEST(ForwardedAddressTest, IsNoneIfTheLastPartIsNoAddress) {
+TEST(ForwardedAddressTest, AnInvalidLastPartGivesNoAddress) {
   EXPECT_EQ(ForwardedKey({{"Host", "1.2.3.4"}}), "none");
   for (const char* value : {"",
                             " ",
@@ -142,7 +142,7 @@ TEST(ForwardedAddressTest, IsNoneIfTheLastPartIsNoAddress) {
   EXPECT_EQ(ForwardedKey({{"X-Forwarded-For", "1.2.3.4"}, {"X-Forwarded-For", "unknown"}}), "none");
 }
 
-TEST(HeldBodiesTest, CountsInAllAndByAddress) {
+TEST(HeldBodiesTest, BytesAreCountedInTotalAndByAddress) {
   ServeLimits limits;
   limits.body_bytes_in_all_max = 100;
   limits.body_bytes_per_address_max = 40;

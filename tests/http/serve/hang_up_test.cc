@@ -45,7 +45,7 @@ TEST(HangUpTest, TellsTheHandlerWhenTheClientCloses) {
   EXPECT_TRUE(Eventually([&] { return server.connection_count() == 0; }));
 }
 
-TEST(HangUpTest, IsNoticedBehindPipelinedRequests) {
+TEST(HangUpTest, AHangUpIsNoticedAfterPipelinedRequests) {
   ToyOptions options;
   options.limits.waiting_requests_max = 2;
   ToyServer server(options);
@@ -59,7 +59,7 @@ TEST(HangUpTest, IsNoticedBehindPipelinedRequests) {
   EXPECT_EQ(server.ended_count, server.started_count);
 }
 
-TEST(HangUpTest, IsNoticedWhileTheClientWaitsForContinue) {
+TEST(HangUpTest, AHangUpIsNoticedWhileTheClientWaitsForContinue) {
   ToyServer server;
   RawClient client(server.port());
   ASSERT_TRUE(client.SendRequest("GET", "/wait"));
@@ -124,7 +124,7 @@ void AbortStreams(ToyServer& server, int count) {
   ASSERT_TRUE(Eventually([&] { return server.ended_count == server.started_count; }));
 }
 
-TEST(HangUpTest, AThousandAbortedStreamsLeaveNothing) {
+TEST(HangUpTest, AThousandAbortedStreamsLeakNothing) {
   ToyServer server;
   AbortStreams(server, 200);
   const int descriptors = DescriptorCount();

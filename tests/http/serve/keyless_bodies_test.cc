@@ -49,7 +49,7 @@ const Keyless kKeyless[] = {
 };
 
 // The bodies that sixteen senders keep back would use up what the server holds in all.
-TEST(KeylessBodiesTest, SlowSendersWithoutAKeyDoNotRefuseAKeyHolder) {
+TEST(KeylessBodiesTest, SlowSendersWithoutAKeyDoNotBlockAKeyHolder) {
   for (const char* request : {"GET /health", "POST /echo", "GET /no-such-path", "OPTIONS /echo"}) {
     ToyOptions options = KeyedOptions();
     options.limits.body_bytes_in_all_max = 16'000;

@@ -51,7 +51,7 @@ TEST(ServeLimitsTest, RefusesMalformedRequestsAndCloses) {
   }
 }
 
-TEST(ServeLimitsTest, RefusesAfterTheRepliesAhead) {
+TEST(ServeLimitsTest, ARefusalFollowsTheRepliesAhead) {
   ToyServer server;
   RawClient client(server.port());
   ASSERT_TRUE(client.SendRequest("GET", "/wait"));

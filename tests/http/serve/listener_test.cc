@@ -24,7 +24,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(ListenerTest, PicksAPortAndTellsItsUrl) {
+TEST(ListenerTest, PicksAPortAndReportsItsUrl) {
   ToyServer server;
   EXPECT_GT(server.port(), 0);
   EXPECT_EQ(server.url(), Concat("http://127.0.0.1:", server.port()));
@@ -139,7 +139,7 @@ TEST(ListenerTest, StopsInOrder) {
   stopping.join();
 }
 
-TEST(ListenerTest, BreaksWhatIsLeftAfterTheGrace) {
+TEST(ListenerTest, BreaksRemainingConnectionsAfterTheGracePeriod) {
   ToyServer server;
   RawClient client(server.port());
   ASSERT_TRUE(client.SendRequest("GET", "/wait-stream"));

@@ -141,7 +141,7 @@ TEST(PeerLimitsTest, BoundsTheConnectionsOfATrustedProxyInAllOnly) {
   }
 }
 
-TEST(PeerLimitsTest, DoNotApplyToAUnixSocket) {
+TEST(PeerLimitsTest, PeerLimitsDoNotApplyToAUnixSocket) {
   const kvd::test::TemporaryFolder folder;
   const std::string path = folder.path().string() + "/socket";
   ToyOptions options = SmallOptions({"0.0.0.0/0", "::/0"});

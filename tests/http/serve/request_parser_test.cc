@@ -245,7 +245,7 @@ TEST(RequestParserTest, SkipsEmptyLinesBeforeARequest) {
 }
 
 // A request that is changed at random gives the same outcome in one piece and byte by byte.
-TEST(RequestParserTest, DependsOnNoBoundaryBetweenPieces) {
+TEST(RequestParserTest, TheResultDoesNotDependOnBoundariesBetweenPieces) {
   std::mt19937 random(1);
   const std::string text =
       "POST /a?b=%41 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -129,7 +129,7 @@ TEST(ErrorReplyTest, ReplacesBytesThatAreNotUtf8) {
             "{\"error\":{\"code\":400,\"message\":\"a\xEF\xBF\xBD\\\"b\\n\",\"type\":\"t\"}}");
 }
 
-TEST(ReplyHeadTest, HasOneFormForEachEndOfTheBody) {
+TEST(ReplyHeadTest, TheHeadSaysHowTheBodyEnds) {
   Reply reply;
   reply.body = "12345";
   HeadForm form;

@@ -29,7 +29,7 @@ TEST(ChatFormatterTest, VariablesOfTheRequestReachTheTemplate) {
             "low False");
 }
 
-TEST(ChatFormatterTest, ATemplateThatNamesItThinkingGetsTheChoiceByThatName) {
+TEST(ChatFormatterTest, ATemplateWithTheVariableThinkingGetsTheChoiceByThatName) {
   const ChatTexts texts = TextsWith("{{ 'on' if thinking else 'off' }}");
   EXPECT_EQ(Formatted(texts, kHello), "off");
   EXPECT_EQ(Formatted(texts, R"({"messages": [{"role": "user", "content": "a"}],
@@ -70,7 +70,7 @@ TEST(ChatFormatterTest, ErrorsOfTheTemplateAreThoseOfTheFormatter) {
   EXPECT_THAT(Formatted(refusing, kHello), HasSubstr("only users, please"));
 }
 
-TEST(ChatFormatterTest, AContinuedMessageEndsTheText) {
+TEST(ChatFormatterTest, AContinuedMessageIsTheEndOfTheText) {
   const ChatTexts texts = TextsWith(
       "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</{{ m.role }}>{% endfor %}"
       "{% if add_generation_prompt %}<assistant>{% endif %}");

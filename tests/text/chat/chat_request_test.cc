@@ -46,7 +46,7 @@ TEST(ChatRequestTest, EveryFieldIsRead) {
   EXPECT_TRUE(request.continue_final_message);
 }
 
-TEST(ChatRequestTest, AListIsTheListOfMessagesAndTheRestHasDefaults) {
+TEST(ChatRequestTest, APlainListIsTheListOfMessagesWithDefaultFields) {
   const ChatRequest request = RequestOf(R"([{"role": "user", "content": "a"}])");
   EXPECT_EQ(request.messages.items().size(), 1u);
   EXPECT_TRUE(request.tools.is_none());
@@ -60,7 +60,7 @@ TEST(ChatRequestTest, AListIsTheListOfMessagesAndTheRestHasDefaults) {
                   .tools.is_none());
 }
 
-TEST(ChatRequestTest, AToolWithoutFunctionIsWrappedAndNoToolsAreNone) {
+TEST(ChatRequestTest, AToolWithoutFunctionIsWrappedAndAnEmptyListMeansNoTools) {
   const ChatRequest bare =
       RequestOf(R"({"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "find"}]})");
   const Dict& tool = bare.tools.items()[0].dict();
@@ -70,7 +70,7 @@ TEST(ChatRequestTest, AToolWithoutFunctionIsWrappedAndNoToolsAreNone) {
                   .tools.is_none());
 }
 
-TEST(ChatRequestTest, WhatIsNotARequestIsNamed) {
+TEST(ChatRequestTest, TheErrorSaysWhyATextIsNotARequest) {
   EXPECT_EQ(ProblemOf("3"), "chat: neither an object nor a list of messages");
   EXPECT_EQ(ProblemOf("{}"), "messages: missing");
   EXPECT_EQ(ProblemOf("[]"), "messages: a chat has at least one message");
@@ -138,7 +138,7 @@ TEST(ChatRequestTest, APartThatIsNotTextIsNotSupported) {
             "messages[0].content[0].type: 'image_url' is not supported; models read text only");
 }
 
-TEST(ChatRequestTest, OnlyATextOfTheAssistantIsContinued) {
+TEST(ChatRequestTest, OnlyAMessageOfTheAssistantCanBeContinued) {
   const auto problem = [](std::string_view message) {
     return ProblemOf(Concat(R"({"continue_final_message": true, "messages": [)", message, "]}"));
   };
@@ -149,7 +149,7 @@ TEST(ChatRequestTest, OnlyATextOfTheAssistantIsContinued) {
             "messages[0].content: continue_final_message continues a string");
 }
 
-TEST(ChatRequestTest, ThereIsALimitOfMessages) {
+TEST(ChatRequestTest, TheNumberOfMessagesIsLimited) {
   std::string json = "[";
   for (std::size_t i = 0; i <= ChatRequest::kMessagesMax; ++i) {
     json += R"({"role": "user", "content": ""},)";

@@ -49,7 +49,7 @@ TEST(NamedFormatsTest, Llama2SysMarksTheSystemText) {
             "\n</s>[INST] So [/INST]");
 }
 
-TEST(NamedFormatsTest, Llama2SysBosBeginsEveryTurnButTheFirstWithBos) {
+TEST(NamedFormatsTest, Llama2SysBosBeginsEveryTurnExceptTheFirstWithBos) {
   EXPECT_EQ(Apply("llama2-sys-bos"),
             "[INST] <<SYS>>\nBe brief\n<</SYS>>\n\nHello [/INST]Hi</s><s>[INST] Who? [/INST] Me "
             "\n</s><s>[INST] So [/INST]");
@@ -108,7 +108,7 @@ TEST(NamedFormatsTest, GemmaGivesTheSystemTextToTheUserAndCallsTheAssistantModel
       "<start_of_turn>user\nSo<end_of_turn>\n<start_of_turn>model\n");
 }
 
-TEST(NamedFormatsTest, Phi3WritesLineEndsAndNotebookNone) {
+TEST(NamedFormatsTest, Phi3WritesLineEndsAndNotebookDoesNot) {
   EXPECT_EQ(
       Apply("phi3"),
       "<|system|>\nBe "
@@ -131,7 +131,7 @@ TEST(NamedFormatsTest, AMessageWithoutContentPrintsNoContent) {
   }
 }
 
-TEST(NamedFormatsTest, TheAssistantsTurnIsBegunOnlyOnDemand) {
+TEST(NamedFormatsTest, TheTurnOfTheAssistantIsBegunOnlyOnRequest) {
   const auto begun = [](std::string_view name) {
     return Formatted(TextsWith(""), Concat(R"({"messages": [{"role": "user", "content": "Hello"}],
         "add_generation_prompt": false, "chat_template": ")",

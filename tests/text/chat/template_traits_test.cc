@@ -31,7 +31,7 @@ std::string CallTemplate(std::string_view call) {
   return std::string(kCallLoop) + std::string(call) + std::string(kEnd);
 }
 
-TEST(TemplateTraitsTest, FormsOfArgumentsAreFoundByRendering) {
+TEST(TemplateTraitsTest, TheFormatOfArgumentsIsFoundByRendering) {
   const TemplateTraits as_json = TraitsOf(CallTemplate("{{ c.function.arguments | tojson }}"));
   EXPECT_TRUE(as_json.reads_object_arguments);
   EXPECT_FALSE(as_json.reads_text_arguments) << "a string would be quoted a second time";
@@ -57,7 +57,7 @@ TEST(TemplateTraitsTest, FormsOfArgumentsAreFoundByRendering) {
   EXPECT_FALSE(items.reads_text_arguments);
 }
 
-TEST(TemplateTraitsTest, FormsOfContentAreFoundByRendering) {
+TEST(TemplateTraitsTest, TheFormatOfContentIsFoundByRendering) {
   const TemplateTraits text = TraitsOf("{% for m in messages %}{{ m.content }}{% endfor %}");
   EXPECT_TRUE(text.reads_text_content);
   EXPECT_FALSE(text.reads_content_parts);
@@ -77,7 +77,7 @@ TEST(TemplateTraitsTest, FieldsAreFoundByTheirNames) {
   EXPECT_FALSE(TraitsOf("{% if enable_thinking %}{{ thinking }}{% endif %}").names_it_thinking);
 }
 
-TEST(TemplateTraitsTest, MessagesGetTheFormThatTheTemplateReads) {
+TEST(TemplateTraitsTest, MessagesGetTheFormatThatTheTemplateReads) {
   const std::string_view text_call =
       R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": "{\"a\": 1}"}}]}])";
   const std::string_view object_call =
@@ -99,7 +99,7 @@ TEST(TemplateTraitsTest, MessagesGetTheFormThatTheTemplateReads) {
       StartsWith("messages[0].tool_calls[0].function.arguments: not the text of an object"));
 }
 
-TEST(TemplateTraitsTest, ContentsGetTheFormThatTheTemplateReads) {
+TEST(TemplateTraitsTest, ContentsGetTheFormatThatTheTemplateReads) {
   const std::string_view text = R"([{"role": "user", "content": "a\nb"}])";
   const std::string_view two_parts =
       R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])";

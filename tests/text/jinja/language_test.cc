@@ -21,7 +21,7 @@ Value ReadCases() {
   return cases.value_or(Value());
 }
 
-TEST(JinjaLanguageTest, EveryTemplateBecomesWhatJinja2MakesOfIt) {
+TEST(JinjaLanguageTest, EveryTemplateRendersAsInJinja2) {
   const Value data = ReadCases();
   ASSERT_TRUE(data.is_dict());
   const Value& variables = data.dict().Find("variables");

@@ -24,7 +24,7 @@ std::string Data(std::string_view source) {
   return text;
 }
 
-TEST(LexerTest, TokensHaveTheirPlaces) {
+TEST(LexerTest, TokensHaveLinesAndColumns) {
   const auto tokens = Tokenize("a\n {{ b.c }}");
   ASSERT_TRUE(tokens.has_value());
   ASSERT_EQ(tokens->size(), 7u);
@@ -52,7 +52,7 @@ TEST(LexerTest, RawTextHasNoTags) {
   EXPECT_EQ(Data("x {%- raw -%} y {%- endraw -%} z"), "[x][y][z]");
 }
 
-TEST(LexerTest, EachMistakeIsNamedWithItsPlace) {
+TEST(LexerTest, EachErrorHasALineAndColumn) {
   EXPECT_EQ(ErrorOf("a\n{# b"), "template line 2, column 1: a comment has no end \"#}\"");
   EXPECT_EQ(ErrorOf("{% raw %}x"), "template line 1, column 1: {% raw %} has no {% endraw %}");
   EXPECT_EQ(ErrorOf("{{ 'a }}"), "template line 1, column 4: a string has no end");
@@ -83,7 +83,7 @@ TEST(LexerTest, EscapesOfStringsAreThoseOfPython) {
             "template line 1, column 4: the escape \\N is not supported");
 }
 
-TEST(LexerTest, NumbersHaveBasesUnderscoresAndExponents) {
+TEST(LexerTest, NumbersMayHaveBasesUnderscoresAndExponents) {
   const auto tokens = Tokenize("{{ 1_000 0x1f 0b11 0o17 1_0.5 1e3 }}");
   ASSERT_TRUE(tokens.has_value());
   EXPECT_EQ((*tokens)[1].integer, 1000);

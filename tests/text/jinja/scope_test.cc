@@ -39,7 +39,7 @@ TEST(JinjaScopeTest, AConditionAssignsInTheScopeAround) {
 
 // In Jinja2 the body of a macro, call, block or generation is a function of Python, in which a loop
 // around the function cannot be ended.
-TEST(JinjaScopeTest, BreakAndContinueNeedALoopOfTheSameMacroCallBlockOrGeneration) {
+TEST(JinjaScopeTest, BreakAndContinueNeedALoopInTheSameMacroCallBlockOrGeneration) {
   constexpr std::string_view kReason =
       " outside a loop: a loop around a macro, call, block or generation is not its own";
   const auto expect_refused = [&](const std::string& before, std::string_view tag,
@@ -62,7 +62,7 @@ TEST(JinjaScopeTest, BreakAndContinueNeedALoopOfTheSameMacroCallBlockOrGeneratio
             "template line 1, column 20: break outside a loop");
 }
 
-TEST(JinjaScopeTest, ALoopInsideAGenerationIsItsOwn) {
+TEST(JinjaScopeTest, ALoopInsideAGenerationHasItsOwnScope) {
   EXPECT_EQ(
       Render("{% for i in [1, 2] %}{% generation %}{% for j in [1, 2, 3] %}"
              "{% if j == 1 %}{% continue %}{% elif j == 3 %}{% break %}{% endif %}{{ i }}{{ j }} "

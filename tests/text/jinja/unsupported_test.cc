@@ -19,17 +19,17 @@ void ExpectUnsupported(const std::string& source, const std::string& part) {
   EXPECT_NE(text.error().message.find(part), std::string::npos) << text.error().message;
 }
 
-TEST(JinjaUnsupportedTest, OtherTemplates) {
+TEST(JinjaUnsupportedTest, IncludingOtherTemplatesIsRefused) {
   for (const char* tag : {"include 'x'", "import 'x' as y", "from 'x' import y", "extends 'x'"}) {
     ExpectUnsupported("{% " + std::string(tag) + " %}", "a template cannot use other templates");
   }
 }
 
-TEST(JinjaUnsupportedTest, Autoescape) {
+TEST(JinjaUnsupportedTest, AutoescapeIsRefused) {
   ExpectUnsupported("{% autoescape true %}{% endautoescape %}", "autoescape: only false");
 }
 
-TEST(JinjaUnsupportedTest, IntegersOfMoreThan64Bits) {
+TEST(JinjaUnsupportedTest, IntegersOfMoreThan64BitsAreRefused) {
   for (const char* source :
        {"9223372036854775807 + 1", "-9223372036854775807 - 2", "2 ** 63", "9223372036854775807 * 2",
         "'9223372036854775808' | int", "1e30 | int", "(-9223372036854775807 - 1) // -1"}) {
@@ -37,11 +37,11 @@ TEST(JinjaUnsupportedTest, IntegersOfMoreThan64Bits) {
   }
 }
 
-TEST(JinjaUnsupportedTest, ComplexNumbers) {
+TEST(JinjaUnsupportedTest, ComplexNumbersAreRefused) {
   ExpectUnsupported("{{ (-8) ** 0.5 }}", "complex numbers");
 }
 
-TEST(JinjaUnsupportedTest, FiltersFunctionsAndMethods) {
+TEST(JinjaUnsupportedTest, UnknownFiltersFunctionsAndMethodsAreRefused) {
   ExpectUnsupported("{{ [1] | random }}", "random: not supported");
   ExpectUnsupported("{{ 'a' | urlize }}", "urlize: not supported");
   ExpectUnsupported("{{ lipsum() }}", "lipsum: not supported");

@@ -72,7 +72,7 @@ TEST(SchemaCombinedTest, AnyOfIsAUnionWithTheSiblingKeywords) {
               {"null", "[null,[]]"}, {"1", "[1]"});
 }
 
-TEST(SchemaCombinedTest, AnyOfThatNamesSixTypesTwiceIsNotAnyValue) {
+TEST(SchemaCombinedTest, AnyOfWithSixRepeatedTypesIsNotAnyValue) {
   ExpectTexts(R"({"anyOf": [{"type": ["null", "boolean"]}, {"type": "boolean"},
                {"type": ["string", "array"]}, {"type": "null"}]})",
               {"null", "true", "[]"}, {"{}", "1"});

@@ -69,7 +69,7 @@ TEST(SchemaNumbersTest, DecimalRangesAreExact) {
   ExpectTexts(R"({"minimum": 1e-3, "maximum": 1e300})", {"0.001", "5", "9999999999999999"}, {"0"});
 }
 
-TEST(SchemaNumbersTest, MultiplesOfWholeNumbersAndPowersOfTen) {
+TEST(SchemaNumbersTest, MultiplesOfWholeNumbersAndPowersOfTenAreEnforced) {
   ExpectTexts(R"({"type": "integer", "minimum": -7, "maximum": 20, "multipleOf": 5})",
               {"-5", "0", "5", "20"}, {"-10", "1", "25"});
   ExpectTexts(R"({"type": "integer", "multipleOf": 4})", {"0", "4", "-8", "12", "100", "1016"},

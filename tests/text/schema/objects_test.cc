@@ -69,7 +69,7 @@ TEST(SchemaObjectsTest, CountsOfPropertiesAreEnforced) {
               "#/minProperties: more than one property");
 }
 
-TEST(SchemaObjectsTest, PatternPropertiesAndPropertyNames) {
+TEST(SchemaObjectsTest, PatternPropertiesAndPropertyNamesAreEnforced) {
   ExpectTexts(
       R"({"patternProperties": {"^x-": {"type": "integer"}}, "additionalProperties": false})",
       {"{}", R"({"x-a":1,"x-":2})"}, {R"({"x-a":"s"})", R"({"y":1})"});

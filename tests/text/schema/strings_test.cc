@@ -38,7 +38,7 @@ TEST(SchemaStringsTest, PatternsAreSearchedUnlessAnchored) {
   ExpectPattern("^(a|)$", {"a", ""}, {"b"});
 }
 
-TEST(SchemaStringsTest, PatternsOfEcma262) {
+TEST(SchemaStringsTest, PatternsOfEcma262AreSupported) {
   ExpectPattern("^\\\\d{2,3}-\\\\w*\\\\s?$", {"12-", "123-a_Z9", "12-x "}, {"1-", "1234-", "12-é"});
   ExpectPattern("^[^a-z\\\\d]$", {"A", "é", "\\n", "\\u0000", "\\\\", "\\\""}, {"a", "5", "AA"});
   ExpectPattern("^[\\\\]\\\\-\\\\\\\\^-]$", {"]", "-", "\\\\", "^"}, {"a", ""});

@@ -66,7 +66,7 @@ TEST(SchemaTypesTest, KeywordsOfOneKindImplyTheirType) {
   ExpectTexts(R"({"allOf": [{"minLength": 2}, {"maximum": 3}]})", {"\"ab\"", "3"}, {"4", "null"});
 }
 
-TEST(SchemaTypesTest, WhatHasNoTextIsAnError) {
+TEST(SchemaTypesTest, ASchemaWithoutAValidTextIsAnError) {
   const char* const kNothing = "#: no finite text satisfies the schema";
   for (const char* schema :
        {"false", R"({"enum": []})", R"({"type": []})", R"({"type": "string", "const": 1})",

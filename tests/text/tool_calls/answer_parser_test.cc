@@ -37,7 +37,7 @@ std::string Expected(const AnswerCase& answer) {
   return Shown(expected);
 }
 
-TEST(AnswerParserTest, EveryCaseIsDividedAsItsRowSays) {
+TEST(AnswerParserTest, EveryCaseIsParsedAsItsRowSays) {
   for (const AnswerCase& answer : AnswerCases()) {
     SCOPED_TRACE(answer.name);
     const ParsedAnswer parsed = ParseAnswer(answer.format, OptionsOf(answer), answer.text);
@@ -54,7 +54,7 @@ TEST(AnswerParserTest, EveryCaseIsDividedAsItsRowSays) {
   }
 }
 
-TEST(AnswerParserTest, CutsDoNotChangeTheAnswer) {
+TEST(AnswerParserTest, SplittingTheTextDoesNotChangeTheResult) {
   for (const AnswerCase& answer : AnswerCases()) {
     SCOPED_TRACE(answer.name);
     const AnswerOptions options = OptionsOf(answer);
@@ -83,7 +83,7 @@ TEST(AnswerParserTest, CutsDoNotChangeTheAnswer) {
   }
 }
 
-TEST(AnswerParserTest, EveryPrefixOfAnAnswerIsAnAnswer) {
+TEST(AnswerParserTest, EveryPrefixOfAnAnswerCanBeParsed) {
   for (const AnswerCase& answer : AnswerCases()) {
     SCOPED_TRACE(answer.name);
     for (std::size_t end = 0; end < answer.text.size(); ++end) {
@@ -110,7 +110,7 @@ std::vector<std::string> Events(AnswerParser& parser, std::string_view text) {
   return shown;
 }
 
-TEST(AnswerParserTest, ContentIsStreamedAndOnlyTheBeginOfAMarkerIsHeld) {
+TEST(AnswerParserTest, ContentIsStreamedAndOnlyTheStartOfAMarkerIsHeld) {
   AnswerParser parser(ToolFormat::kHermes, {});
   EXPECT_THAT(Events(parser, "Hi"), ElementsAre("content Hi"));
   EXPECT_THAT(Events(parser, " <tool"), ElementsAre());
@@ -122,7 +122,7 @@ TEST(AnswerParserTest, ContentIsStreamedAndOnlyTheBeginOfAMarkerIsHeld) {
   EXPECT_THAT(Events(parser, "</tool_call>"), ElementsAre());
 }
 
-TEST(AnswerParserTest, StringParametersAreStreamedAndOthersHeldUntilTheirEnd) {
+TEST(AnswerParserTest, StringParametersAreStreamedAndOthersHeldToTheirEnd) {
   AnswerOptions options;
   options.tools = test::CaseTools();
   AnswerParser parser(ToolFormat::kQwen3Coder, options);
@@ -185,7 +185,7 @@ TEST(AnswerParserTest, ACallWithoutANameIsContentBeyondTheHeldBytes) {
 
 // Without a bound on the bytes that are read again, each marker would be tried with all text after
 // it.
-TEST(AnswerParserTest, MarkersInsideOfHeldTextAreNotAllTried) {
+TEST(AnswerParserTest, TheNumberOfMarkersTriedInHeldTextIsLimited) {
   std::string values = "<tool_call>{\"a\": [0";
   for (int i = 0; i < 20'000; ++i) values += ", \"<tool_call>{\", \"b\"";
   const ParsedAnswer in_strings = ParseAnswer(ToolFormat::kHermes, {}, values);

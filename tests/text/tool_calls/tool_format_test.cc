@@ -89,7 +89,7 @@ TEST(ToolFormatTest, PublishedTemplatesAreRecognised) {
   }
 }
 
-TEST(ToolFormatTest, TheTagsOfReasoningAreThoseOfTheTemplate) {
+TEST(ToolFormatTest, TheTagsOfReasoningAreReadFromTheTemplate) {
   EXPECT_EQ(DetectReasoningTags("... '</think>' ...").open, "<think>");
   EXPECT_EQ(DetectReasoningTags("[THINK]x[/THINK]").close, "[/THINK]");
   EXPECT_EQ(DetectReasoningTags("<|channel>thought\n<channel|>").open, "<|channel>thought");
@@ -109,7 +109,7 @@ TypeSet TypesOf(std::string_view json) {
   return TypesOfSchema(schema, schema);
 }
 
-TEST(ToolTableTest, SchemasSayWhichTypesTheyAllow) {
+TEST(ToolTableTest, TheTypesThatASchemaAllowsAreFound) {
   EXPECT_EQ(TypesOf(R"({"type": "string"})"), kTypeString);
   EXPECT_EQ(TypesOf(R"({"type": ["integer", "null"]})"), kTypeNumber | kTypeNull);
   EXPECT_EQ(TypesOf(R"({"enum": ["a", 1]})"), kTypeString | kTypeNumber);

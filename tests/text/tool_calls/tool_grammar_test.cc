@@ -42,7 +42,7 @@ TEST(ToolGrammarTest, EveryFormatHasACase) {
   EXPECT_EQ(test::AllCallTexts().size(), ToolFormats().size());
 }
 
-TEST(ToolGrammarTest, AcceptsWhatTheTemplateRendersAndTheParserReadsIt) {
+TEST(ToolGrammarTest, RenderedCallsMatchTheGrammarAndAreParsed) {
   for (const test::CallTexts& row : test::AllCallTexts()) {
     SCOPED_TRACE(NameOf(row.format));
     const ToolGrammar grammar = GrammarOf(row.format, Kind::kAuto);
@@ -131,7 +131,7 @@ TEST(ToolGrammarTest, RequiredCallsComeAfterTheReasoning) {
   }
 }
 
-TEST(ToolGrammarTest, HarmonyThinksBeforeARequiredCall) {
+TEST(ToolGrammarTest, InHarmonyReasoningPrecedesARequiredCall) {
   const test::GbnfRecognizer recognizer(GrammarOf(F::kHarmony, Kind::kRequired).gbnf);
   const std::string call = "to=functions.stop<|channel|>commentary json<|message|>{}<|call|>";
   EXPECT_TRUE(recognizer.Accepts(" " + call));
@@ -247,7 +247,7 @@ TEST(ToolGrammarTest, StringsBetweenTagsEndAtTheTag) {
   EXPECT_FALSE(recognizer.Accepts(call("</parameter>")));
 }
 
-TEST(ToolGrammarTest, MistakesAreNamed) {
+TEST(ToolGrammarTest, WrongFieldsAreNamed) {
   const auto message = [](std::string_view tools, const ToolChoice& choice) {
     const auto grammar = MakeToolGrammar(F::kHermes, ParseJson(tools).value(), choice, {});
     return grammar ? std::string("no error") : grammar.error().message;
@@ -277,7 +277,7 @@ TEST(ToolGrammarTest, MistakesAreNamed) {
   EXPECT_EQ(GrammarOf(F::kHermes, Kind::kNone).gbnf, "");
 }
 
-TEST(ToolGrammarTest, ToolChoiceIsReadAsOpenAiHasIt) {
+TEST(ToolGrammarTest, ToolChoiceIsReadAsByOpenAi) {
   EXPECT_EQ(ParseToolChoice(Value())->kind, Kind::kAuto);
   EXPECT_EQ(ParseToolChoice(Value::None())->kind, Kind::kAuto);
   EXPECT_EQ(ParseToolChoice(Value::String("required"))->kind, Kind::kRequired);

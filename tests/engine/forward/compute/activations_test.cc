@@ -15,7 +15,7 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-TEST(ActivationsTest, AreCloseToTheirFormulas) {
+TEST(ActivationsTest, EveryActivationIsCloseToItsFormula) {
   for (float x = -80.0f; x <= 80.0f; x += 0.0371f) {
     const double wide = x;
     EXPECT_NEAR(Exponential(x) / std::exp(wide), 1.0, 1e-6) << x;
@@ -26,7 +26,7 @@ TEST(ActivationsTest, AreCloseToTheirFormulas) {
   EXPECT_EQ(Logistic(0.0f), 0.5f);
 }
 
-TEST(ActivationsTest, StayFiniteFarOutAndPassWhatIsNoNumber) {
+TEST(ActivationsTest, StayFiniteForLargeInputsAndPassNan) {
   for (const float x : {-1e30f, -kInfinity}) {
     EXPECT_LT(Exponential(x), 1e-37f);
     EXPECT_LT(Logistic(x), 1e-37f);
@@ -43,7 +43,7 @@ TEST(ActivationsTest, StayFiniteFarOutAndPassWhatIsNoNumber) {
   }
 }
 
-TEST(ActivationsTest, RowsAreTheirNumbersOneByOne) {
+TEST(ActivationsTest, ARowEqualsItsElementsComputedAlone) {
   std::vector<float> x;
   for (int i = 0; i < 37; ++i) x.push_back(static_cast<float>(i) * 0.7f - 12.0f);
   x.push_back(kNan);

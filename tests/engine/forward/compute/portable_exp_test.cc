@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-TEST(PortableExpTest, IsWithinItsErrorOverItsWholeRange) {
+TEST(PortableExpTest, TheErrorStaysWithinTheBoundOverTheWholeRange) {
   double worst = 0;
   for (float x = -87.0f; x <= 0.0f; x += 1.0f / 4096) {
     const double exact = std::exp(double{x});
@@ -21,7 +21,7 @@ TEST(PortableExpTest, IsWithinItsErrorOverItsWholeRange) {
   EXPECT_LT(worst, 3e-7);
 }
 
-TEST(PortableExpTest, EndsAreExact) {
+TEST(PortableExpTest, ResultsAtTheEndsOfTheRangeAreExact) {
   EXPECT_EQ(PortableExp(0.0f), 1.0f);
   EXPECT_EQ(PortableExp(-0.0f), 1.0f);
   EXPECT_EQ(PortableExp(-87.001f), 0.0f);
@@ -40,7 +40,7 @@ TEST(SumExpTest, AgreesWithDoublesAtEveryLength) {
   }
 }
 
-TEST(MaxOrNanTest, FindsTheLargestAndAnyNanAtEveryPlace) {
+TEST(MaxOrNanTest, FindsTheLargestValueAndAnyNanAtEveryIndex) {
   for (std::size_t count = 1; count < 20; ++count) {
     for (std::size_t at = 0; at < count; ++at) {
       std::vector<float> logits(count, -5.0f);

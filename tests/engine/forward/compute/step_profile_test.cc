@@ -17,7 +17,7 @@ std::uint64_t Of(const StepTimes& times, StepPhase part) {
   return times.ns[static_cast<std::size_t>(part)];
 }
 
-TEST(StepProfileTest, TimeOfAnInnerPartIsNotTheOuterOnes) {
+TEST(StepProfileTest, TimeOfAnInnerPhaseDoesNotCountForTheOuterOne) {
   StepProfile profile;
   const auto begin = std::chrono::steady_clock::now();
   profile.BeginStep();
@@ -43,7 +43,7 @@ TEST(StepProfileTest, TimeOfAnInnerPartIsNotTheOuterOnes) {
             static_cast<std::uint64_t>(all.count()));
 }
 
-TEST(StepProfileTest, KindsOfStepsAreCountedApartAndAddUp) {
+TEST(StepProfileTest, DecodeAndPromptStepsAreCountedApartAndSummed) {
   StepProfile profile;
   for (const bool is_decode : {true, false, false}) {
     profile.BeginStep();
@@ -57,7 +57,7 @@ TEST(StepProfileTest, KindsOfStepsAreCountedApartAndAddUp) {
   EXPECT_GE(Of(profile.prompts(), StepPhase::kLogits), 20'000u);
 }
 
-TEST(StepProfileTest, WhatWasSpentBeforeAStepIsNotCounted) {
+TEST(StepProfileTest, TimeBeforeAStepIsNotCounted) {
   StepProfile profile;
   {
     const StepProfile::Scope replay(&profile, StepPhase::kAttention);
@@ -68,11 +68,24 @@ TEST(StepProfileTest, WhatWasSpentBeforeAStepIsNotCounted) {
   EXPECT_EQ(Of(profile.decode(), StepPhase::kAttention), 0u);
 }
 
-TEST(StepProfileTest, WithoutAProfileAScopeDoesNothing) {
-  const StepProfile::Scope scope(nullptr, StepPhase::kAttention);
+TEST(StepProfileTest, AScopeWithoutAProfileLeavesOtherProfilesUnchanged) {
+  StepProfile profile;
+  profile.BeginStep();
+  {
+    const StepProfile::Scope outer(&profile, StepPhase::kProjections);
+    {
+      const StepProfile::Scope none(nullptr, StepPhase::kAttention);
+      EXPECT_EQ(profile.current(), StepPhase::kProjections);
+      Spend(std::chrono::microseconds(100));
+    }
+    EXPECT_EQ(profile.current(), StepPhase::kProjections);
+  }
+  profile.EndStep(/*is_decode=*/true, 1);
+  EXPECT_EQ(Of(profile.decode(), StepPhase::kAttention), 0u);
+  EXPECT_GE(Of(profile.decode(), StepPhase::kProjections), 100'000u);
 }
 
-TEST(StepPartTest, EachHasANameOfItsOwn) {
+TEST(StepPartTest, EachPhaseHasItsOwnName) {
   for (std::size_t a = 0; a < kStepPhases; ++a) {
     EXPECT_NE(StepPhaseName(static_cast<StepPhase>(a)), "unknown");
     for (std::size_t b = 0; b < a; ++b) {

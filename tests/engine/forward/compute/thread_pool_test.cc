@@ -49,7 +49,7 @@ TEST(ThreadPoolTest, TasksAfterTheThreadsHaveSleptRunEachUnitOnce) {
   }
 }
 
-TEST(ThreadPoolTest, TasksAfterARestRunEachUnitOnce) {
+TEST(ThreadPoolTest, TasksAfterAPauseRunEachUnitOnce) {
   for (const std::uint32_t threads : {1u, 2u, 4u}) {
     ThreadPool pool(threads);
     std::vector<std::atomic<int>> calls(16);
@@ -112,7 +112,7 @@ TEST(ThreadPoolTest, PinnedWorkersStayOnTheirProcessors) {
   caller.join();
 }
 
-TEST(ProcessorsTest, AreThoseOfTheAffinityMask) {
+TEST(ProcessorsTest, UsableProcessorsAreThoseOfTheAffinityMask) {
   const std::vector<int> all = UsableProcessors();
   EXPECT_EQ(std::set<int>(all.begin(), all.end()).size(), all.size());
   EXPECT_EQ(all.size(), std::thread::hardware_concurrency());
@@ -125,7 +125,7 @@ TEST(ProcessorsTest, AreThoseOfTheAffinityMask) {
   one.join();
 }
 
-TEST(FloatBufferTest, IsAlignedToWhatItMayLieOn) {
+TEST(FloatBufferTest, ABufferIsAlignedToCacheLinesOrHugePages) {
   const auto misalignment = [](const FloatBuffer& buffer, std::uintptr_t to) {
     return reinterpret_cast<std::uintptr_t>(buffer.data()) % to;
   };

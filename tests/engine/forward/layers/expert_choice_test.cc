@@ -100,7 +100,7 @@ TEST(ExpertChoiceTest, AgreesWithTheDefinitionForEveryRule) {
   }
 }
 
-TEST(ExpertChoiceTest, OfEqualExpertsTheFirstAreChosen) {
+TEST(ExpertChoiceTest, EqualExpertsAreChosenInOrderOfIndex) {
   ExpertConfig config;
   config.count = 6;
   config.used = 3;

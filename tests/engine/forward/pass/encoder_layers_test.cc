@@ -121,13 +121,13 @@ TEST(TextAttentionTest, HeadsShareKeys) {
   ExpectFormula(shape, 70);
 }
 
-TEST(TextAttentionTest, QueriesSeeTheKeysUpToTheirOwn) {
+TEST(TextAttentionTest, CausalQueriesSeeKeysUpToTheirOwn) {
   TextAttentionShape shape = Shape(150);
   shape.reach_after = 0;
   ExpectFormula(shape, 150);
 }
 
-TEST(TextAttentionTest, QueriesSeeTheKeysWithinReach) {
+TEST(TextAttentionTest, WindowedQueriesSeeKeysWithinTheWindow) {
   for (const std::size_t reach : {0u, 3u, 8u, 40u, 200u}) {
     TextAttentionShape shape = Shape(150);
     shape.reach_before = shape.reach_after = reach;
@@ -135,7 +135,7 @@ TEST(TextAttentionTest, QueriesSeeTheKeysWithinReach) {
   }
 }
 
-TEST(TextAttentionTest, ScoresFallWithTheDistance) {
+TEST(TextAttentionTest, AlibiScoresFallWithTheDistance) {
   const std::vector<float> slopes = DistanceSlopes(6, 8.0f);
   TextAttentionShape shape = Shape(100);
   shape.slopes = slopes;
