@@ -266,6 +266,14 @@ void GenerationRequest::CatchUp() {
 
 void GenerationRequest::EndCatchingUp() {
   const std::vector<TokenId>& drawn = resumption_->drawn;
+  if (state_.progress && (!resumption_->is_last_drawn || adopts_last())) {
+    // The last token was counted as one draw; if it is committed again, its record tells how many
+    // draws it took.
+    SamplerProgress progress = sampler_.state();
+    progress.draw_last = state_.progress->draw_last;
+    progress.xtc_draw_last = state_.progress->xtc_draw_last;
+    sampler_.SetProgress(progress);
+  }
   const bool is_prompt_done = prompt_left() == 0;
   if (is_prompt_done && !finish_ && params_.predict_max == 0) finish_ = wire::kFinishLength;
   if (resumption_->is_last_drawn && finish_ && skips_last()) {

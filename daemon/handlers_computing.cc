@@ -81,9 +81,13 @@ void SetAdaptation(const layout::SamplerRecord& record, std::uint64_t cells, std
   // begins that much lower, also below 0 (modulo 2^64).
   state->progress->draw_count = recorded.draw_count - predicted;
   state->progress->xtc_draw_count = recorded.xtc_draw_count;
+  state->progress->draw_last = recorded.draw_last;
+  state->progress->xtc_draw_last = recorded.xtc_draw_last;
   if (removed == 0) return;
   state->progress->draw_count -= recorded.draw_last + (removed - 1);
   state->progress->xtc_draw_count -= recorded.xtc_draw_last;
+  state->progress->draw_last = 1;
+  state->progress->xtc_draw_last = 0;
 }
 
 // Returns whether the draw of a token changes the sampler by more than one draw, so that a token
@@ -303,12 +307,16 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
     const std::size_t predicted = progress.predicted.size();
     SetAdaptation(info.sampler, own_first + predicted, predicted, &state);
   }
-  if (resumption && resumption->is_last_drawn && NeedsLastRow(generate)) {
-    // The recorded adaptation is that before the last token. To adapt to this token, the sampler
-    // needs the row of logits from which the token was drawn. If the row cannot be computed on a
-    // fork, because of a recurrent state, the last committed token is computed again. Where that is
-    // impossible too, the sampler does not adapt to this token.
-    if (!PrepareContinue(call, info, &state)) {
+  if (resumption &&
+      (resumption->take_back == 1 || (resumption->is_last_drawn && NeedsLastRow(generate)))) {
+    // The row after the last committed token was lost; it is computed on a fork, so that the
+    // sequence and the record of its sampler stay whole, however many attempts follow. If that is
+    // impossible, because of a recurrent state or for lack of room, the last committed token is
+    // removed and computed again. Where that is impossible too, the sampler does not adapt to a
+    // token that was drawn but not committed.
+    if (PrepareContinue(call, info, &state)) {
+      resumption->take_back = 0;
+    } else {
       state.last_logits.clear();
       state.scratch.Drop();
       if (engine_.state_bytes() != 0 && progress.done > 0) resumption->take_back = 1;

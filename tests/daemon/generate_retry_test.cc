@@ -15,6 +15,11 @@ using test::GenerateRetryTest;
 using testing::HasSubstr;
 using wire::Verb;
 
+// Runs of letters that the grammar forces are computed in one step, also by a step that takes only
+// a part of them, and the cut may fall between any two of them.
+constexpr std::string_view kForcing =
+    "root ::= \"ab\" ([c-f] \"gh\" [a-z] \"klmnopqrst\" [a-z] [a-z])*";
+
 TEST_P(GenerateRetryTest, GoesOnFromEveryRound) { ExpectTheSameFromEveryRound({}); }
 
 TEST_P(GenerateRetryTest, SamplersGoOnToo) {
@@ -81,6 +86,31 @@ TEST_P(AdaptingRetryTest, LlamaCppsDrawsAreCountedByTheirTokens) {
   ExpectTheSameFromEveryRound({.sampling = mirostat, .flags = kFlags});
 }
 
+// Each attempt ends before it has computed again the cell that it needs, so that the next one finds
+// what several attempts have left.
+TEST_P(GenerateRetryTest, ManyAttemptsInQuickSuccessionDrawTheSame) {
+  ExpectTheSameAfterManyCuts({});
+  ExpectTheSameAfterManyCuts({.flags = wire::kIgnoreEos | wire::kLlamaDraws});
+  ExpectTheSameAfterManyCuts({.predict_max = 24, .grammar = kForcing});
+}
+
+TEST_P(AdaptingRetryTest, ManyAttemptsInQuickSuccessionCountTheSameDraws) {
+  constexpr std::uint32_t kFlags = wire::kIgnoreEos | wire::kLlamaDraws;
+  ExpectTheSameAfterManyCuts(
+      {.predict_max = 24, .flags = kFlags, .grammar = "root ::= ([a-m] \"fgh\" [k-z])*"});
+  SamplingParams xtc = kPlainSampling;
+  xtc.xtc_probability = 0.5f;
+  xtc.xtc_threshold = 0.02f;
+  xtc.min_p = 0.5f;
+  ExpectTheSameAfterManyCuts({.sampling = xtc, .flags = kFlags, .grammar = "root ::= [a-m]*"});
+  SamplingParams mirostat = kPlainSampling;
+  mirostat.mirostat = 2;
+  mirostat.mirostat_tau = 1.5f;
+  mirostat.mirostat_eta = 0.7f;
+  ExpectTheSameAfterManyCuts({.sampling = mirostat, .flags = kFlags});
+  ExpectTheSameAfterManyCuts({.sampling = mirostat});
+}
+
 TEST_P(AdaptingRetryTest, TheLastTokenIsNotComputedIfItMayBeSkipped) {
   constexpr std::uint32_t kFlags = wire::kIgnoreEos | wire::kSkipLast;
   ExpectTheSameFromEveryRound({.flags = kFlags});
@@ -117,11 +147,6 @@ TEST_P(GenerateRetryTest, StopStringsMatchAcrossTheCut) {
   const std::string stop = whole.text.substr(5, 3);
   ExpectTheSameFromEveryRound({.stops = {stop}});
 }
-
-// Runs of letters that the grammar forces are computed in one step, also by a step that takes only
-// a part of them, and the cut may fall between any two of them.
-constexpr std::string_view kForcing =
-    "root ::= \"ab\" ([c-f] \"gh\" [a-z] \"klmnopqrst\" [a-z] [a-z])*";
 
 TEST_P(GenerateRetryTest, GrammarsGoOnToo) {
   ExpectTheSameFromEveryRound({.predict_max = 24, .grammar = kForcing});
