@@ -179,8 +179,8 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
   void ExpectTheSameAfterManyCuts(const Wish& wish) {
     const Generated right = Run(wish, std::nullopt, 0);
     ASSERT_TRUE(right.result) << static_cast<int>(right.error.value_or(Code::kOk));
-    std::vector<TokenId> all = held_;
-    const unsigned runs = IsScaledDown() ? 60 : 600;
+    const std::vector<TokenId> all = held_;
+    const unsigned runs = IsScaledDown() ? 40 : 200;
     for (unsigned run = 0; run < runs; ++run) {
       std::mt19937 random(run);
       const auto below = [&](unsigned limit) { return random() % limit; };
