@@ -111,6 +111,23 @@ TEST_P(AdaptingRetryTest, ManyAttemptsInQuickSuccessionCountTheSameDraws) {
   ExpectTheSameAfterManyCuts({.sampling = mirostat});
 }
 
+// A recurrent model has no fork without the last token, so an attempt removes this token.
+class RecurrentRetryTest : public GenerateRetryTest {};
+
+TEST_P(RecurrentRetryTest, ATokenThatIsCommittedAgainKeepsItsDraws) {
+  const Wish wish{.predict_max = 24,
+                  .flags = wire::kIgnoreEos | wire::kLlamaDraws,
+                  .grammar = "root ::= ([a-m] \"fgh\" [k-z])*"};
+  const Generated right = Run(wish, std::nullopt, 0);
+  for (int rounds = 8; rounds < 20; ++rounds) {
+    SCOPED_TRACE(rounds);
+    const Cut cuts[] = {{.rounds = rounds, .read = 0},
+                        {.read = 0, .until = Cut::Until::kComputedAgain},
+                        {.read = 0, .until = Cut::Until::kTakenBack}};
+    EXPECT_EQ(RunCut(wish, cuts).tokens, right.tokens);
+  }
+}
+
 TEST_P(AdaptingRetryTest, TheLastTokenIsNotComputedIfItMayBeSkipped) {
   constexpr std::uint32_t kFlags = wire::kIgnoreEos | wire::kSkipLast;
   ExpectTheSameFromEveryRound({.flags = kFlags});
@@ -256,6 +273,7 @@ TEST_P(GenerateRetryTest, WhatDoesNotFitIsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, GenerateRetryTest, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(RecurrentModel, RecurrentRetryTest, testing::Values(true));
 INSTANTIATE_TEST_SUITE_P(AttentionModel, AdaptingRetryTest, testing::Values(false));
 
 }  // namespace

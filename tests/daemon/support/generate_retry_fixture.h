@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <random>
 #include <span>
@@ -99,6 +100,9 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
   struct Cut {
     int rounds = 0;
     std::size_t read = ~std::size_t{0};
+    // The rounds are followed by others, until the attempt has removed the sequence's last token,
+    // or until it has also computed the token again.
+    enum class Until : std::uint8_t { kRounds, kTakenBack, kComputedAgain } until = Until::kRounds;
   };
   // Runs a generation that is cut once or twice.
   Generated Run(const Wish& wish, std::optional<int> rounds, std::size_t read,
@@ -107,6 +111,10 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     if (rounds) cuts.push_back({.rounds = *rounds, .read = read});
     if (second_cut) cuts.push_back({.rounds = *second_cut});
     return RunCut(wish, cuts);
+  }
+  std::uint32_t CellsOf(SequenceHandle sequence) {
+    const auto info = memory().sequences().Query(sequence);
+    return info ? info->cell_count : 0;
   }
   Generated RunCut(const Wish& wish, std::span<const Cut> cuts) {
     const SequenceHandle sequence = Filled(0);
@@ -130,6 +138,15 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     Generated generated;
     for (const Cut& cut : cuts) {
       for (int round = 0; round < cut.rounds; ++round) (void)daemon_->scheduler.RunOnce();
+      if (cut.until != Cut::Until::kRounds) {
+        const std::uint32_t cells = CellsOf(sequence);
+        while (CellsOf(sequence) == cells && daemon_->scheduler.RunOnce()) {
+        }
+        EXPECT_LT(CellsOf(sequence), cells) << "no token was removed";
+        while (cut.until == Cut::Until::kComputedAgain && CellsOf(sequence) < cells &&
+               daemon_->scheduler.RunOnce()) {
+        }
+      }
       Take(daemon_->client.All(), cut.read, wish.logprob_count, &generated);
       if (generated.result || generated.error) break;
       Restart();
