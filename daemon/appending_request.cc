@@ -12,7 +12,7 @@ void AppendingRequest::DoWork(Engine& engine, std::size_t tokens) {
   }
   // kNotFound means that the sequence was dropped, so there are no tokens to remove.
   const bool is_back = is_done || is_done.error().code == Code::kNotFound;
-  if (is_back) has_appended = false;
+  if (is_back) NoteTakenBack();
   if (!is_back) failure_->message += "; the appended tokens stay: " + is_done.error().message;
   EndWith(*failure_);
 }

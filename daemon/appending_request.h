@@ -14,8 +14,10 @@
 
 namespace kvd {
 
-class AppendingRequest : public ComputingRequest {
+class AppendingRequest : public ComputingRequest, public StepMember, public SlicedWork {
  public:
+  StepMember* step_member() final { return this; }
+  SlicedWork* sliced_work() final { return this; }
   std::size_t work_left() const final {
     return take_back_ && !finishing() ? take_back_->tokens_left() : 0;
   }

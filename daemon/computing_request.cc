@@ -39,8 +39,8 @@ void ComputingRequest::OnCancel() {
 
 void ComputingRequest::EndWith(const Error& error) {
   if (final_ || ended_) return;
-  if (!has_appended) acquired.GiveBack();
-  acquired.Keep();
+  if (!has_appended_) acquired_.GiveBack();
+  acquired_.Keep();
   piece_.reset();
   Answer answer{.completion = MakeCompletion(), .output = {}};
   answer.completion.code = static_cast<std::uint8_t>(error.code);
@@ -63,7 +63,7 @@ bool ComputingRequest::Flush() {
 }
 
 void ComputingRequest::SetEnded() {
-  acquired.Keep();
+  acquired_.Keep();
   KVD_ASSERT(!final_);
   final_ = Answer{};
   ended_ = true;

@@ -74,7 +74,7 @@ void DecodeRequest::Finish(const StepItem& item, std::span<const float>) {
   const wire::DecodeReply reply{.sequence = sequence(),
                                 .cells = done_,
                                 .row_first = wants_all ? done_ - space->rows : 0,
-                                .reuse = PackReuse(opening.reuse)};
+                                .reuse = PackReuse(opening().reuse)};
   wire::Completion completion = MakeCompletion();
   wire::PutReply(reply, &completion);
   if (space) {

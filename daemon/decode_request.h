@@ -41,6 +41,7 @@ class DecodeRequest final : public AppendingRequest {
     return item.status && item.tokens.size() == left();
   }
   void Finish(const StepItem& item, std::span<const float> row) override;
+  std::uint64_t TakeSampledCount() override { return 0; }
 
  private:
   std::optional<Pos> FirstAppended() const override {
@@ -59,16 +60,13 @@ class DecodeRequest final : public AppendingRequest {
 
 // DivideRequest: kDivide. A DivideRequest writes rotated keys into new cells, in slices between
 // steps, with one commit at the end.
-class DivideRequest final : public ComputingRequest {
+class DivideRequest final : public ComputingRequest, public SlicedWork {
  public:
   // `cell_count`: the number of the sequence's cells; the request rewrites at most that many cells.
   DivideRequest(RequestOrigin origin, SequenceHandle sequence, PosRange range, std::int32_t divisor,
                 std::size_t cell_count);
 
-  std::size_t wanted_tokens() const override { return 0; }
-  bool needs_row(std::size_t) const override { return false; }
-  bool Fill(std::size_t, float*, StepItem&) override { return false; }
-  void Finish(const StepItem&, std::span<const float>) override {}
+  SlicedWork* sliced_work() override { return this; }
   std::size_t work_left() const override;
   WorkKind work_kind() const override { return WorkKind::kRewrite; }
   void DoWork(Engine& engine, std::size_t tokens) override;

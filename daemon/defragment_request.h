@@ -8,17 +8,14 @@
 
 namespace kvd {
 
-class DefragmentRequest final : public ComputingRequest {
+class DefragmentRequest final : public ComputingRequest, public SlicedWork {
  public:
   // A DefragmentRequest's sequence is kNone and excludes_others() is true, so a second kDefrag is
   // refused with kBusy.
   explicit DefragmentRequest(RequestOrigin origin)
       : ComputingRequest(std::move(origin), SequenceHandle::kNone) {}
 
-  std::size_t wanted_tokens() const override { return 0; }
-  bool needs_row(std::size_t) const override { return false; }
-  bool Fill(std::size_t, float*, StepItem&) override { return false; }
-  void Finish(const StepItem&, std::span<const float>) override {}
+  SlicedWork* sliced_work() override { return this; }
   // The estimate of the work that is left is one slice until the end, because the number of cells
   // that must move is known only when the last of these cells has moved.
   std::size_t work_left() const override { return finishing() ? 0 : Defragmentation::kSliceCells; }

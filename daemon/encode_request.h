@@ -9,17 +9,14 @@
 
 namespace kvd {
 
-class EncodeRequest final : public ComputingRequest {
+class EncodeRequest final : public ComputingRequest, public SlicedWork {
  public:
   // `start_token`: the token with which decoding starts, for the answer; -1: none. REQUIRES:
   // CheckEncode accepts the tokens.
   EncodeRequest(RequestOrigin origin, SequenceHandle sequence, std::vector<TokenId> tokens,
                 TokenId start_token);
 
-  std::size_t wanted_tokens() const override { return 0; }
-  bool needs_row(std::size_t) const override { return false; }
-  bool Fill(std::size_t, float*, StepItem&) override { return false; }
-  void Finish(const StepItem&, std::span<const float>) override {}
+  SlicedWork* sliced_work() override { return this; }
   std::size_t work_left() const override;
   WorkKind work_kind() const override { return WorkKind::kEncode; }
   void DoWork(Engine& engine, std::size_t tokens) override;

@@ -106,13 +106,13 @@ void GenerationRequest::Conclude() {
       .seed = params_.seed,
       .finish = *finish_,
       .prompt_reused = cells_held_,
-      .prompt_computed = static_cast<std::uint32_t>(prompt_.size() - opening.reuse.tokens),
+      .prompt_computed = static_cast<std::uint32_t>(prompt_.size() - opening().reuse.tokens),
       .predicted = predicted_,
       .prompt_ns = nanoseconds(prompt_ended_ - *started_),
       .predict_ns = nanoseconds(now - prompt_ended_),
-      .prompt_shared = opening.reuse.tokens,
-      .shared_origin = static_cast<std::uint8_t>(opening.reuse.origin),
-      .share_limit = static_cast<std::uint8_t>(opening.reuse.limit),
+      .prompt_shared = opening().reuse.tokens,
+      .shared_origin = static_cast<std::uint8_t>(opening().reuse.origin),
+      .share_limit = static_cast<std::uint8_t>(opening().reuse.limit),
       .skipped = static_cast<std::uint16_t>(skipped_ ? 1 : 0)};
   SetReply(wire::OneReply<wire::GenerateResult>{result});
 }
@@ -125,9 +125,8 @@ void GenerationRequest::ConcludeSkipping() {
 void GenerationRequest::OnCancel() {
   // If the client has seen a token that is not computed yet, the token is computed before the
   // request ends, so that the token becomes part of the sequence (unless kSkipLast is set).
-  const bool has_seen = run_done_ < run_seen_;
-  if ((has_seen || known_) && !skips_last() && !has_piece() && !session().closed()) {
-    run_.resize(run_seen_);
+  if ((run_.has_drawn_left() || known_) && !skips_last() && !has_piece() && !session().closed()) {
+    run_.DropForced();
     cancelling_ = true;
     return;
   }

@@ -1,5 +1,5 @@
 // A GenerationRequest is in one of three states. While prompt_left() > 0, the prompt is being
-// computed. While run_left() > 0, a drawn token and the tokens that the grammar forces after it
+// computed. While run_.left() > 0, a drawn token and the tokens that the grammar forces after it
 // must be computed. When finish_ is set, the last token was drawn. Before all of them, the request
 // waits for its grammar.
 #include "daemon/generation_request.h"
@@ -96,9 +96,11 @@ GenerationRequest::GenerationRequest(RequestOrigin origin, SequenceHandle sequen
       has_text_(vocabulary.kind() != Vocabulary::Kind::kNone &&
                 (params_.flags & wire::kNoText) == 0),
       reads_text_(has_text_ || params_.stop_count > 0),
-      resumption_(std::move(resumption)),
       next_pos_(pos) {
-  if (resumption_) prompt_done_ = resumption_->prompt_done;
+  if (resumption) {
+    prompt_done_ = resumption->prompt_done;
+    resumed_.emplace(std::move(*resumption));
+  }
   if (!PenalisesRepetitions(params_.sampling)) return;
   if (state_.breakers) {
     sampler_.SetBreakers(state_.breakers);
@@ -131,42 +133,39 @@ void GenerationRequest::SkipTo(std::size_t cells) {
 
 std::size_t GenerationRequest::wanted_tokens() const {
   if (finishing() || has_piece() || runs_alone() || takes_back() || state_.grammar_job) return 0;
-  if (recomputes_last()) return 1;
-  return prompt_left() > 0 ? prompt_left() : run_left();
+  if (state_.last_row.is_on_fork()) return 1;
+  return prompt_left() > 0 ? prompt_left() : run_.left();
 }
 
 bool GenerationRequest::is_last_run() const {
   if (finish_) return true;
-  const std::size_t unseen = run_.size() - std::max(run_done_, run_seen_);
   return params_.predict_max > 0 &&
-         predicted_ + unseen == static_cast<std::size_t>(params_.predict_max);
+         predicted_ + run_.forced_left() == static_cast<std::size_t>(params_.predict_max);
 }
 
 bool GenerationRequest::needs_row(std::size_t tokens) const {
   if (prompt_left() > 0) {
     return tokens == prompt_left() && (params_.predict_max != 0 || state_.keeps_logits);
   }
-  if (known_ || recomputes_last()) return true;
-  return tokens == run_left() && !cancelling_ && (!is_last_run() || state_.keeps_logits);
+  if (known_ || state_.last_row.is_on_fork()) return true;
+  return tokens == run_.left() && !cancelling_ && (!is_last_run() || state_.keeps_logits);
 }
 
 bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item) {
   if (!started_) started_ = Clock::now();
   item.sequence = sequence();
   item.pos = next_pos_;
-  if (recomputes_last()) {
-    item.sequence = state_.scratch.handle();
-    item.pos = state_.last_pos;
-    item.tokens = std::span(&state_.last_token, 1);
+  if (state_.last_row.is_on_fork()) {
+    state_.last_row.Fill(item);
   } else if (prompt_left() > 0) {
     item.tokens = std::span(prompt_).subspan(prompt_done_, std::min(tokens_max, prompt_left()));
   } else {
-    KVD_ASSERT(run_left() > 0);
-    item.tokens = std::span(run_).subspan(run_done_, std::min(tokens_max, run_left()));
+    KVD_ASSERT(run_.left() > 0);
+    item.tokens = run_.Next(tokens_max);
     if (sampling_) {
       SamplerProgress progress = sampler_.state();
       // Each forced token counts as a draw, so that draw n is always that of token n.
-      const std::size_t forced = item.tokens.size() - (run_done_ < run_seen_ ? 1 : 0);
+      const std::size_t forced = run_.ForcedIn(item.tokens.size());
       if (!IsGreedy(params_.sampling)) progress.draw_count += forced;
       if (forced > 0) progress.adaptation_before = progress.adaptation;
       item.sampler = RecordOf(*sampling_, progress, state_.kept_grammar);
@@ -176,9 +175,9 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
   item.logits = row;
   item.applied = applied();
   // A generation keeps the recurrent state at the end of the prompt and at the end of the answer.
-  item.keeps_state = recomputes_last()   ? false
-                     : prompt_left() > 0 ? item.tokens.size() == prompt_left()
-                                         : item.tokens.size() == run_left() && is_last_run();
+  item.keeps_state = state_.last_row.is_on_fork() ? false
+                     : prompt_left() > 0          ? item.tokens.size() == prompt_left()
+                                         : item.tokens.size() == run_.left() && is_last_run();
   return true;
 }
 
@@ -187,8 +186,8 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
     if (!cancelled()) return FailWith(item.status.error());
     return EndWith({Code::kCancelled, "cancelled; committed tokens stay"});
   }
-  if (recomputes_last()) {
-    state_.scratch.Drop();
+  if (state_.last_row.is_on_fork()) {
+    state_.last_row.DropFork();
     prompt_ended_ = Clock::now();
     if (known_) return AdoptKnown(row);
     if (params_.predict_max != 0) return Draw(row);
@@ -202,13 +201,10 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
     prompt_ended_ = Clock::now();
     if (params_.predict_max == 0) finish_ = wire::kFinishLength;
   } else {
-    const std::size_t begin = std::max(run_done_, run_seen_);
-    run_done_ += item.tokens.size();
-    if (const Status taken = TakeForced(begin); !taken) return EndWith(taken.error());
+    const Status taken = TakeForced(run_.Commit(item.tokens.size()));
+    if (!taken) return EndWith(taken.error());
     if (sampling_) state_.samplers->Put(sequence(), sampling_, sampler_.state());
-    if (run_left() > 0) return;
-    run_.clear();
-    run_done_ = run_seen_ = 0;
+    if (run_.left() > 0) return;
   }
   if (cancelling_) return AppendingRequest::OnCancel();
   if (known_) return AdoptKnown(row);
@@ -226,10 +222,10 @@ void GenerationRequest::TakeGrammar() {
 void GenerationRequest::RunAlone(Engine&) {
   if (state_.grammar_job) return TakeGrammar();
   if (breaker_search_) return SearchBreakers();
-  if (resumption_) return CatchUp();
+  if (resumed_) return CatchUp();
   started_ = Clock::now();
   prompt_ended_ = *started_;
-  const std::vector<float> row = std::exchange(state_.last_logits, {});
+  const std::vector<float> row = state_.last_row.Take();
   if (params_.predict_max == 0) {
     finish_ = wire::kFinishLength;
     return Conclude();
@@ -240,21 +236,22 @@ void GenerationRequest::RunAlone(Engine&) {
 void GenerationRequest::CatchUp() {
   constexpr int kTokensOfOneRound = 1024;
   if (!started_) prompt_ended_ = *(started_ = Clock::now());
-  for (int tokens = 0; caught_up_ < resumption_->drawn.size() && !finish_; ++tokens) {
+  for (int tokens = 0; resumed_->has_next() && !finish_; ++tokens) {
     if (tokens == kTokensOfOneRound) return;
-    const TokenId token = resumption_->drawn[caught_up_++];
-    if (!adopts_last() || caught_up_ < resumption_->drawn.size()) {
+    const auto [token, is_open, is_received] = resumed_->Next();
+    if (is_open && adopts_last()) {
+      const bool has_mask = grammar_ && grammar_->has_begun();
+      known_ = Known{.token = token, .allowed = has_mask ? grammar_->matcher().Mask() : nullptr};
+    } else {
       sampler_.SkipDraw();
       sampler_.Accept(token);
-    } else if (grammar_ && grammar_->has_begun()) {
-      known_mask_ = grammar_->matcher().Mask();
     }
     if (grammar_) {
       if (const Status read = grammar_->Accept(token); !read) return EndWith(read.error());
     }
     const Result<std::string> text = Take(token);
     if (!text) return EndWith(text.error());
-    if (caught_up_ <= resumption_->streamed) continue;
+    if (is_received) continue;
     // CatchUp streams a token of the earlier attempt without log-probabilities. If the client wants
     // log-probabilities, ResumeGeneration has such tokens computed again, so CatchUp does not
     // stream them.
@@ -264,43 +261,46 @@ void GenerationRequest::CatchUp() {
   EndCatchingUp();
 }
 
+void GenerationRequest::RestoreLastDraws() {
+  if (!state_.progress || (resumed_->is_last_open() && !adopts_last())) return;
+  SamplerProgress progress = sampler_.state();
+  progress.draw_last = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(state_.progress->draw_last, progress.draw_count));
+  progress.xtc_draw_last = std::min(state_.progress->xtc_draw_last, progress.xtc_draw_count);
+  sampler_.SetProgress(progress);
+}
+
 void GenerationRequest::EndCatchingUp() {
-  const std::vector<TokenId>& drawn = resumption_->drawn;
+  RestoreLastDraws();
   const bool is_prompt_done = prompt_left() == 0;
   if (is_prompt_done && !finish_ && params_.predict_max == 0) finish_ = wire::kFinishLength;
-  if (resumption_->is_last_drawn && finish_ && skips_last()) {
+  const bool skips = resumed_->is_last_open() && finish_ && skips_last();
+  if (skips) {
     ConcludeSkipping();
-  } else if (adopts_last()) {
-    known_ = drawn.back();
-    if (resumption_->take_back > 0) {
-      TakeBackFrom(Pos{next_pos_.value - static_cast<std::int32_t>(resumption_->take_back)});
-      return;  // the row after the last committed token is computed again, and known_ adopted
-    }
-    if (!recomputes_last()) AdoptKnown(std::exchange(state_.last_logits, {}));
-  } else if (resumption_->is_last_drawn) {
-    BeginRun(drawn.back());
-  } else if (finish_) {
+  } else if (resumed_->is_last_open() && !known_) {
+    BeginRun(resumed_->last());
+  } else if (!known_ && finish_) {
     Conclude();
-  } else if (resumption_->take_back > 0) {
-    const auto cells = static_cast<std::int32_t>(resumption_->take_back);
-    TakeBackFrom(Pos{next_pos_.value - cells});
-    return;  // OnTakenBack continues the generation after the tokens are removed
+  } else if (resumed_->take_back() > 0) {
+    TakeBackFrom(Pos{next_pos_.value - static_cast<std::int32_t>(resumed_->take_back())});
+    // OnTakenBack continues the generation after the tokens are removed. The row after the last
+    // token that stays is then computed again, and known_ adopted.
+    return;
+  } else if (known_ && state_.last_row.is_kept()) {
+    AdoptKnown(state_.last_row.Take());
   }
-  resumption_.reset();
+  resumed_.reset();
 }
 
 void GenerationRequest::OnTakenBack() {
-  next_pos_.value -= static_cast<std::int32_t>(resumption_->take_back);
-  std::vector<TokenId>& committed = resumption_->drawn;
-  if (known_) committed.pop_back();
-  if (committed.empty()) {
-    --prompt_done_;
-  } else {
+  next_pos_.value -= static_cast<std::int32_t>(resumed_->take_back());
+  if (const std::optional<TokenId> token = resumed_->last_committed()) {
     // The tokens that the grammar forces after this one follow with the next draw.
-    run_.assign(1, committed.back());
-    run_seen_ = 1;
+    run_.Begin(*token);
+  } else {
+    --prompt_done_;
   }
-  resumption_.reset();
+  resumed_.reset();
 }
 
 std::optional<Pos> GenerationRequest::FirstAppended() const {
@@ -310,7 +310,7 @@ std::optional<Pos> GenerationRequest::FirstAppended() const {
 
 void GenerationRequest::Draw(std::span<const float> row) {
   AddForced();
-  if (run_left() > 0) return;
+  if (run_.left() > 0) return;
   const Result<std::optional<SampledToken>> drawn = DrawAllowed(row);
   if (!drawn) return EndWith(drawn.error());
   if (!*drawn) {
@@ -356,9 +356,7 @@ Result<std::optional<SampledToken>> GenerationRequest::DrawAllowed(std::span<con
 }
 
 void GenerationRequest::BeginRun(TokenId token) {
-  run_.assign(1, token);
-  run_done_ = 0;
-  run_seen_ = 1;
+  run_.Begin(token);
   if (!finish_ && !cancelling_) AddForced();
 }
 
@@ -379,7 +377,7 @@ void GenerationRequest::AddForced() {
   for (const TokenId token : std::span(forced).first(before_stop)) {
     // A token that the grammar forces is in its language.
     if (!grammar_->Accept(token)) break;
-    run_.push_back(token);
+    run_.AddForced(token);
   }
   if (grammar_->has_begun()) state_.grammars->PrepareMask(grammar_->matcher());
 }
@@ -397,27 +395,26 @@ std::size_t GenerationRequest::TokensBeforeStop(std::span<const TokenId> tokens)
   return tokens.size();
 }
 
-Status GenerationRequest::TakeForced(std::size_t begin) {
+Status GenerationRequest::TakeForced(std::span<const TokenId> forced) {
   if (unseen_.is_shown) unseen_ = {};
-  for (std::size_t i = begin; i < run_done_; ++i) {
+  for (const TokenId token : forced) {
     sampler_.SkipDraw();
-    sampler_.Accept(run_[i]);
-    KVD_TRY(const std::string text, Take(run_[i]));
-    unseen_.tokens.push_back(run_[i]);
+    sampler_.Accept(token);
+    KVD_TRY(const std::string text, Take(token));
+    unseen_.tokens.push_back(token);
     unseen_.text += text;
   }
   return {};
 }
 
 void GenerationRequest::AdoptKnown(std::span<const float> row) {
-  const TokenId token = *std::exchange(known_, std::nullopt);
-  const auto mask = std::exchange(known_mask_, nullptr);
+  const Known known = *std::exchange(known_, std::nullopt);
   std::optional<AllowedTokens> allowed;
-  if (mask) allowed = AllowedOf(*mask);
-  const Status adopted = sampler_.Adopt(row, token, allowed ? &*allowed : nullptr);
+  if (known.allowed) allowed = AllowedOf(*known.allowed);
+  const Status adopted = sampler_.Adopt(row, known.token, allowed ? &*allowed : nullptr);
   if (!adopted) return EndWith(adopted.error());
-  sampler_.Accept(token);
-  BeginRun(token);
+  sampler_.Accept(known.token);
+  BeginRun(known.token);
 }
 
 }  // namespace kvd

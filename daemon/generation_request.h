@@ -25,6 +25,9 @@
 #include "daemon/computing_request.h"
 #include "daemon/grammar_worker.h"
 #include "daemon/kept_samplers.h"
+#include "daemon/last_row.h"
+#include "daemon/resumed_draws.h"
+#include "daemon/token_run.h"
 #include "engine/sampling/sampler.h"
 #include "engine/sampling/stop_matcher.h"
 #include "engine/vocabulary/streaming_detokenizer.h"
@@ -33,47 +36,16 @@
 
 namespace kvd {
 
-// A ScratchSequence owns a sequence that is dropped when the ScratchSequence is destroyed.
-class ScratchSequence {
- public:
-  ScratchSequence() = default;
-  // The memory outlives the ScratchSequence.
-  ScratchSequence(Memory& memory, SequenceHandle handle) : memory_(&memory), handle_(handle) {}
-  ScratchSequence(ScratchSequence&& other) noexcept
-      : memory_(other.memory_), handle_(std::exchange(other.handle_, SequenceHandle::kNone)) {}
-  ScratchSequence& operator=(ScratchSequence&& other) noexcept {
-    std::swap(memory_, other.memory_);
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~ScratchSequence() { Drop(); }
-
-  // Returns the sequence; kNone: there is no sequence.
-  SequenceHandle handle() const { return handle_; }
-  void Drop() {
-    const SequenceHandle handle = std::exchange(handle_, SequenceHandle::kNone);
-    if (handle != SequenceHandle::kNone) (void)memory_->sequences().Drop(handle);
-  }
-
- private:
-  Memory* memory_ = nullptr;
-  SequenceHandle handle_ = SequenceHandle::kNone;
-};
-
 // The data with which a generation starts, in addition to its prompt, and the places where the
 // generation stores data at its end.
 struct GenerationState {
   // True for recurrent models: the logits of the prompt's last token, also if no token is drawn,
   // and of the answer's last token are kept.
   bool keeps_logits = false;
-  std::vector<float> last_logits;  // kContinue: the logits from which the first token is drawn
-  // Used for kContinue if no logits are kept: a fork of the sequence without the sequence's last
-  // token. The last token is computed in the fork to get the token's logits.
-  // Used also to get the row from which an earlier attempt has drawn its last token, if the sampler
-  // must still adapt to this token.
-  ScratchSequence scratch{};
-  TokenId last_token = 0;
-  Pos last_pos{};
+  // With kContinue, the row from which the first token is drawn. Of a retried generation, the row
+  // from which its next token is drawn, or from which an earlier attempt has drawn the token that
+  // the sampler must still adapt to.
+  LastRow last_row{};
 
   // With kResumeSampler: what the earlier draws have changed, without the draws of an earlier
   // attempt of this request. For an earlier attempt that has drawn tokens: the adaptation after
@@ -100,21 +72,7 @@ const std::vector<std::string>& BreakersOf(const SamplerOptions& options);
 // Replaces the sampling parameters of `generate` by those of `options`.
 void TakeSampler(const SamplerOptions& options, wire::GenerateRequest* generate);
 
-// The point from which a retried generation resumes: the tokens that the earlier attempt has
-// committed, and the number of these tokens that the client has received.
-struct GenerationResumption {
-  std::size_t prompt_done = 0;
-  // The tokens that the earlier attempt has drawn, in order. All tokens of `drawn` are committed,
-  // except the last one if is_last_drawn is true.
-  std::vector<TokenId> drawn;
-  bool is_last_drawn = false;
-  std::size_t streamed = 0;  // number of tokens of `drawn` that the client has received
-  // The number of last cells that are computed again, because the logits after their tokens were
-  // lost. With is_last_drawn: at most 1, and the sampler adapts to the last token of `drawn`.
-  std::size_t take_back = 0;
-};
-
-class GenerationRequest final : public AppendingRequest {
+class GenerationRequest final : public AppendingRequest, public LoneWork {
  public:
   // `generate` has passed wire::ParseGenerate. `history`: the tokens of the sequence that penalties
   // take into account. `pos`: the position of the first prompt token; with a `resumption`, the
@@ -132,12 +90,14 @@ class GenerationRequest final : public AppendingRequest {
     if (state_.grammar_job) state_.grammar_job->Cancel();
   }
 
+  LoneWork* lone_work() override { return this; }
   std::span<const TokenId> opening_prompt() const override;
   std::size_t opening_done() const override { return prompt_done_; }
   void SkipTo(std::size_t cells) override;
   std::size_t wanted_tokens() const override;
   bool needs_row(std::size_t tokens) const override;
   bool Fill(std::size_t tokens_max, float* row, StepItem& item) override;
+  bool ends_with(const StepItem&) const override { return false; }
   void Finish(const StepItem& item, std::span<const float> row) override;
   void OnCancel() override;
   // runs_alone returns true while DRY's breakers are searched, before the first draw of a
@@ -145,7 +105,7 @@ class GenerationRequest final : public AppendingRequest {
   // It also returns true when the grammar is ready.
   bool runs_alone() const override {
     if (state_.grammar_job) return state_.grammar_job->is_done() && !finishing();
-    return (breaker_search_ || resumption_ || !state_.last_logits.empty()) && !has_piece() &&
+    return (breaker_search_ || resumed_ || state_.last_row.is_kept()) && !has_piece() &&
            !takes_back();
   }
   void RunAlone(Engine& engine) override;
@@ -162,17 +122,15 @@ class GenerationRequest final : public AppendingRequest {
   std::optional<Pos> FirstAppended() const override;
   void OnTakenBack() override;
   std::size_t prompt_left() const { return prompt_.size() - prompt_done_; }
-  std::size_t run_left() const { return run_.size() - run_done_; }
   bool skips_last() const { return (params_.flags & wire::kSkipLast) != 0; }
   // Returns whether the run's last token is the answer's last one.
   bool is_last_run() const;
   // Returns whether the sampler must still adapt to the last token of the earlier attempt, and the
   // token's row is kept or can be computed.
   bool adopts_last() const {
-    return resumption_ && resumption_->is_last_drawn &&
-           (recomputes_last() || !state_.last_logits.empty() || resumption_->take_back > 0);
+    return resumed_ && resumed_->is_last_open() &&
+           (state_.last_row.exists() || resumed_->take_back() > 0);
   }
-  bool recomputes_last() const { return state_.scratch.handle() != SequenceHandle::kNone; }
   void SearchBreakers();
   void TakeGrammar();
   // Draws the next token, or begins a run of tokens that the grammar forces.
@@ -184,8 +142,8 @@ class GenerationRequest final : public AppendingRequest {
   void AddForced();
   // Returns how many of the tokens come before the one that completes a stop text.
   std::size_t TokensBeforeStop(std::span<const TokenId> tokens) const;
-  // Takes the run's committed tokens from `begin` on, which the client has not seen yet.
-  Status TakeForced(std::size_t begin);
+  // Takes committed tokens of the run that the client has not seen yet.
+  Status TakeForced(std::span<const TokenId> forced);
   void StreamUnseen();
   // Adapts the sampler to the token that an earlier attempt has drawn from the same row.
   void AdoptKnown(std::span<const float> row);
@@ -197,6 +155,8 @@ class GenerationRequest final : public AppendingRequest {
   // processed.
   void CatchUp();
   void EndCatchingUp();
+  // Sets how many draws the last committed token took, as its record tells. CatchUp counts one.
+  void RestoreLastDraws();
   // Returns the text that may be shown after a drawn token; text that may begin a stop string is
   // held back. TextOf sets finish_ if a stop string is complete.
   Result<std::string> TextOf(TokenId token);
@@ -222,16 +182,11 @@ class GenerationRequest final : public AppendingRequest {
   // True if tokens are converted to text, because the text is shown or searched for stop strings.
   const bool reads_text_;
 
-  // The data of the earlier attempt; empty when its tokens are processed.
-  std::optional<GenerationResumption> resumption_;
-  std::size_t caught_up_ = 0;  // number of processed tokens of resumption_->drawn
+  // The tokens of the earlier attempt; empty when they are processed.
+  std::optional<ResumedDraws> resumed_;
   Pos next_pos_;
   std::size_t prompt_done_ = 0;
-  // The tokens that are computed next: a drawn token, which is streamed (run_seen_ == 1), and the
-  // tokens that the grammar forces after it, which are streamed when they are committed.
-  std::vector<TokenId> run_;
-  std::size_t run_done_ = 0;  // number of committed tokens of run_
-  std::size_t run_seen_ = 0;
+  TokenRun run_;  // the tokens that are computed next
   // Committed forced tokens and their text, which the next piece shows before its drawn token.
   struct Unseen {
     std::vector<TokenId> tokens;
@@ -240,10 +195,13 @@ class GenerationRequest final : public AppendingRequest {
   };
   Unseen unseen_;
   std::optional<AnswerGrammar> grammar_;
-  // The tokens that the grammar allowed before the token known_.
-  std::shared_ptr<const TokenMask> known_mask_;
-  // The token that an earlier attempt has streamed; the sampler adapts to it with the next row.
-  std::optional<TokenId> known_;
+  // The token that an earlier attempt has streamed, and the tokens that the grammar allowed before
+  // it; the sampler adapts to the token with the next row.
+  struct Known {
+    TokenId token = 0;
+    std::shared_ptr<const TokenMask> allowed;  // null: all tokens
+  };
+  std::optional<Known> known_;
   // The reason of the end; set when the last token is drawn.
   std::optional<wire::FinishReason> finish_;
   bool skipped_ = false;  // true: the last token is not computed (kSkipLast)

@@ -81,9 +81,13 @@ void SetAdaptation(const layout::SamplerRecord& record, std::uint64_t cells, std
   // begins that much lower, also below 0 (modulo 2^64).
   state->progress->draw_count = recorded.draw_count - predicted;
   state->progress->xtc_draw_count = recorded.xtc_draw_count;
+  state->progress->draw_last = recorded.draw_last;
+  state->progress->xtc_draw_last = recorded.xtc_draw_last;
   if (removed == 0) return;
   state->progress->draw_count -= recorded.draw_last + (removed - 1);
   state->progress->xtc_draw_count -= recorded.xtc_draw_last;
+  state->progress->draw_last = 1;
+  state->progress->xtc_draw_last = 0;
 }
 
 // Returns whether the draw of a token changes the sampler by more than one draw, so that a token
@@ -181,19 +185,17 @@ Result<Outcome> Service::Do(const Call<wire::DecodeArgs>& call) {
   KVD_CHECK_OK(CheckTokenCount(tokens.size()));
   auto decode = std::make_unique<DecodeRequest>(call.origin(), info.handle, pos, std::move(tokens),
                                                 logits, vocab_size, resumption);
-  decode->opening = OpeningFor(call, info, logits == wire::LogitsWanted::kAll);
-  KVD_TRY(decode->acquired, AcquireForWrite(call, info));
+  decode->opening() = OpeningFor(call, info, logits == wire::LogitsWanted::kAll);
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, info));
+  decode->SetAcquired(std::move(acquired));
   KVD_CHECK_OK(scheduler_.Submit(std::move(decode)));
   return AnsweredByScheduler{};
 }
 
-Status Service::PrepareContinue(const VerbRequest& request, const SequenceInfo& info,
-                                GenerationState* state) {
-  state->last_logits.resize(engine_.config().vocab_size);
-  KVD_TRY(const bool has_logits,
-          memory_.states().ReadLogits(info.handle, state->last_logits.data()));
-  if (has_logits) return {};
-  state->last_logits.clear();
+Result<LastRow> Service::LastRowOf(const VerbRequest& request, const SequenceInfo& info) {
+  std::vector<float> kept(engine_.config().vocab_size);
+  KVD_TRY(const bool is_kept, memory_.states().ReadLogits(info.handle, kept.data()));
+  if (is_kept) return LastRow(std::move(kept));
   const std::string sequence = Concat("sequence ", static_cast<std::uint64_t>(info.handle));
   if (info.cell_count == 0) {
     return Fail(Code::kInvalidArgument, "generate.flags: continue: ", sequence, " is empty");
@@ -208,7 +210,7 @@ Status Service::PrepareContinue(const VerbRequest& request, const SequenceInfo& 
   SequenceHandle fork = SequenceHandle::kNone;
   KVD_CHECK_OK(memory_.sequences().Fork(info.handle, OwnerFor(request.caller), {&fork, 1},
                                         info.cell_count - 1, request.part()));
-  state->scratch = ScratchSequence(memory_, fork);
+  ScratchSequence scratch(memory_, fork);
   KVD_TRY(const SequenceInfo forked, memory_.sequences().Query(fork));
   // The position of the last cell must directly follow the position of the cell before it, because
   // a step computes a token at the next position.
@@ -216,9 +218,7 @@ Status Service::PrepareContinue(const VerbRequest& request, const SequenceInfo& 
     return Fail(Code::kUnsupported, "generate.flags: continue: the positions of ", sequence,
                 " were changed before its last token");
   }
-  state->last_token = tokens[0];
-  state->last_pos = positions[0];
-  return {};
+  return LastRow(std::move(scratch), tokens[0], positions[0]);
 }
 
 Status Service::BeginGrammar(const VerbRequest& request, const SequenceInfo& info,
@@ -303,15 +303,19 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
     const std::size_t predicted = progress.predicted.size();
     SetAdaptation(info.sampler, own_first + predicted, predicted, &state);
   }
-  if (resumption && resumption->is_last_drawn && NeedsLastRow(generate)) {
-    // The recorded adaptation is that before the last token. To adapt to this token, the sampler
-    // needs the row of logits from which the token was drawn. If the row cannot be computed on a
-    // fork, because of a recurrent state, the last committed token is computed again. Where that is
-    // impossible too, the sampler does not adapt to this token.
-    if (!PrepareContinue(call, info, &state)) {
-      state.last_logits.clear();
-      state.scratch.Drop();
-      if (engine_.state_bytes() != 0 && progress.done > 0) resumption->take_back = 1;
+  if (resumption &&
+      (resumption->take_back == 1 || (resumption->is_last_drawn && NeedsLastRow(generate)))) {
+    // The row after the last committed token was lost; it is computed on a fork, so that the
+    // sequence and the record of its sampler stay whole, however many attempts follow. If that is
+    // impossible, because of a recurrent state or for lack of room, the last committed token is
+    // removed and computed again. Where that is impossible too, the sampler does not adapt to a
+    // token that was drawn but not committed.
+    Result<LastRow> last_row = LastRowOf(call, info);
+    if (last_row) {
+      state.last_row = std::move(*last_row);
+      resumption->take_back = 0;
+    } else if (engine_.state_bytes() != 0 && progress.done > 0) {
+      resumption->take_back = 1;
     }
   }
   if (PenalisesRepetitions(generate.params.sampling)) {
@@ -319,7 +323,7 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
     state.breakers = breaker_cache_.Find(has_own ? generate.breakers : DefaultBreakers());
   }
   if ((generate.params.flags & wire::kContinue) != 0 && !resumption) {
-    KVD_CHECK_OK(PrepareContinue(call, info, &state));
+    KVD_TRY(state.last_row, LastRowOf(call, info));
   }
   if (generate.params.seed == 0) {
     const auto& stored = call.session->identity().stored;
@@ -337,8 +341,9 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
           GenerationRequest::Create(call.origin(), info.handle, pos, progress.first_cell,
                                     std::move(generate), history, engine_.vocabulary(), vocab_size,
                                     std::move(state), std::move(resumption)));
-  generation->opening = OpeningFor(call, info, false);
-  KVD_TRY(generation->acquired, AcquireForWrite(call, info));
+  generation->opening() = OpeningFor(call, info, false);
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, info));
+  generation->SetAcquired(std::move(acquired));
   KVD_CHECK_OK(scheduler_.Submit(std::move(generation)));
   return AnsweredByScheduler{};
 }
@@ -347,7 +352,8 @@ Result<Outcome> Service::Do(const Call<wire::DivideArgs>& call) {
   const SequenceInfo& info = call.sequence;
   auto divide = std::make_unique<DivideRequest>(call.origin(), info.handle, call.args.range,
                                                 call.args.divisor, info.cell_count);
-  KVD_TRY(divide->acquired, AcquireForWrite(call, info));
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, info));
+  divide->SetAcquired(std::move(acquired));
   KVD_CHECK_OK(scheduler_.Submit(std::move(divide)));
   return AnsweredByScheduler{};
 }
@@ -402,7 +408,8 @@ Result<Outcome> Service::Do(const Call<wire::EncodeArgs>& call) {
   RequestOrigin origin = call.origin();
   auto encode = std::make_unique<EncodeRequest>(std::move(origin), info.handle, std::move(tokens),
                                                 config.decoder_start_token);
-  KVD_TRY(encode->acquired, AcquireForWrite(call, info));
+  KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, info));
+  encode->SetAcquired(std::move(acquired));
   KVD_CHECK_OK(scheduler_.Submit(std::move(encode)));
   return AnsweredByScheduler{};
 }

@@ -70,9 +70,9 @@ Result<wire::DropRetainedReply> Service::Do(const Call<wire::DropRetainedArgs>& 
   return reply;
 }
 
-OpeningState Service::OpeningFor(const VerbRequest& request, const SequenceInfo& info,
-                                 bool wants_all_logits) const {
-  OpeningState opening;
+PromptOpening Service::OpeningFor(const VerbRequest& request, const SequenceInfo& info,
+                                  bool wants_all_logits) const {
+  PromptOpening opening;
   opening.owner = info.owner.id;
   opening.is_ephemeral = info.owner.life.is_ephemeral;
   opening.salt = info.owner.namespace_salt;

@@ -23,7 +23,7 @@
 #include <span>
 #include <vector>
 
-#include "daemon/computing_request.h"
+#include "daemon/scheduled_request.h"
 #include "engine/engine.h"
 
 namespace kvd {
@@ -40,13 +40,13 @@ class PrefixSharing {
   // The scheduler calls Prepare before it plans a step. Prepare gives prompts the cells that other
   // sequences hold, and decides which requests wait (OpeningState::waits). `active`: the requests
   // in order of arrival.
-  void Prepare(std::span<const std::shared_ptr<ComputingRequest>> active);
+  void Prepare(std::span<ScheduledRequest> active);
   // Returns the number of tokens, at most `tokens`, that the request computes in the next step.
   // LimitTokens chooses the number so that the step ends where the recurrent state is worth
   // keeping: at the token where prompts diverge, or before a prompt's last token.
-  std::size_t LimitTokens(const ComputingRequest& request, std::size_t tokens) const;
+  std::size_t LimitTokens(const ScheduledRequest& request, std::size_t tokens) const;
   // Returns whether the recurrent state after the request's next `tokens` tokens is worth keeping.
-  bool IsWorthKeeping(const ComputingRequest& request, std::size_t tokens) const;
+  bool IsWorthKeeping(const ScheduledRequest& request, std::size_t tokens) const;
 
   // prompts() and hits() may be called from any thread. prompts() is the number of prompts for
   // which cells were searched; hits() is the number of these prompts that took cells.
@@ -54,19 +54,19 @@ class PrefixSharing {
   std::uint64_t hits() const { return hits_.load(std::memory_order_relaxed); }
 
  private:
-  using Active = std::span<const std::shared_ptr<ComputingRequest>>;
+  using Active = std::span<ScheduledRequest>;
 
   // Gives the request cells of other sequences. `loaded`: the sequence that was read from disk for
   // this request; kNone: no sequence was read.
-  void Take(ComputingRequest& request, SequenceHandle loaded = SequenceHandle::kNone);
+  void Take(ScheduledRequest& request, SequenceHandle loaded = SequenceHandle::kNone);
   // Returns whether the request waits for an entry of the prompt cache that is being read.
   // AwaitsLoad starts to read an entry if the prompt cache holds more tokens of the prompt.
-  bool AwaitsLoad(ComputingRequest& request, Active earlier);
-  bool BeginLoad(ComputingRequest& request);
+  bool AwaitsLoad(ScheduledRequest& request, Active earlier);
+  bool BeginLoad(ScheduledRequest& request);
   // Sets the request's leader: the earlier request of the same namespace that shares the most
   // tokens, if following it saves computing.
-  static void ChooseLeader(ComputingRequest& request, Active earlier);
-  bool Follows(ComputingRequest& request, Active earlier);
+  static void ChooseLeader(ScheduledRequest& request, Active earlier);
+  bool Follows(ScheduledRequest& request, Active earlier);
 
   Engine& engine_;
   PromptCache* const cache_;

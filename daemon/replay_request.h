@@ -22,7 +22,7 @@ struct AfterReplay {
   std::function<void()> undo;
 };
 
-class ReplayRequest final : public ComputingRequest {
+class ReplayRequest final : public ComputingRequest, public SlicedWork {
  public:
   // Removes `range` of `sequence`. The engine outlives the ReplayRequest. `applied`: the tag that
   // marks the removal's commit.
@@ -30,10 +30,7 @@ class ReplayRequest final : public ComputingRequest {
                 const RequestTag& applied, AfterReplay after);
   ~ReplayRequest() override;
 
-  std::size_t wanted_tokens() const override { return 0; }
-  bool needs_row(std::size_t) const override { return false; }
-  bool Fill(std::size_t, float*, StepItem&) override { return false; }
-  void Finish(const StepItem&, std::span<const float>) override {}
+  SlicedWork* sliced_work() override { return this; }
   // Returns the number of tokens left to compute again. Before the work begins, the number of
   // tokens is not known, and work_left returns 1.
   std::size_t work_left() const override;

@@ -121,10 +121,10 @@ void Scheduler::Stop() {
 }
 
 void Scheduler::DropRequests() {
-  std::vector<std::shared_ptr<ComputingRequest>> dropped = std::exchange(active_, {});
+  std::vector<ScheduledRequest> dropped = std::exchange(active_, {});
   {
     const MutexLock lock(mutex_);
-    std::ranges::move(std::exchange(submitted_, {}), std::back_inserter(dropped));
+    for (auto& request : std::exchange(submitted_, {})) dropped.emplace_back(std::move(request));
     requests_.clear();
     computing_.clear();
   }
@@ -151,9 +151,9 @@ void Scheduler::Run() {
     woken_ = false;
   }
   TakeIn();
-  for (const auto& request : active_) {
-    if (request->session().identity().goes_on_elsewhere()) continue;
-    request->EndWith({Code::kCancelled, "the daemon is stopping; committed tokens stay"});
+  for (const ScheduledRequest& active : active_) {
+    if (active.request->session().identity().goes_on_elsewhere()) continue;
+    active.request->EndWith({Code::kCancelled, "the daemon is stopping; committed tokens stay"});
   }
   Settle();
 }
@@ -193,16 +193,16 @@ void Scheduler::TakeIn() {
     const MutexLock lock(mutex_);
     submitted.swap(submitted_);
   }
-  active_.insert(active_.end(), std::make_move_iterator(submitted.begin()),
-                 std::make_move_iterator(submitted.end()));
+  for (auto& request : submitted) active_.emplace_back(std::move(request));
 }
 
 bool Scheduler::HandleCancels() {
   bool any = false;
-  for (const auto& request : active_) {
-    if (!request->cancelled() || request->cancel_seen || request->finishing()) continue;
-    request->cancel_seen = true;
-    request->OnCancel();
+  for (ScheduledRequest& active : active_) {
+    ComputingRequest& request = *active.request;
+    if (!request.cancelled() || active.is_cancel_seen || request.finishing()) continue;
+    active.is_cancel_seen = true;
+    request.OnCancel();
     any = true;
   }
   return any;
@@ -210,9 +210,9 @@ bool Scheduler::HandleCancels() {
 
 bool Scheduler::RunLoners() {
   bool any = false;
-  for (const auto& request : active_) {
-    if (!request->runs_alone() || request->finishing()) continue;
-    request->RunAlone(engine_);
+  for (const ScheduledRequest& active : active_) {
+    if (!active.runs_alone() || active.request->finishing()) continue;
+    active.alone->RunAlone(engine_);
     any = true;
   }
   return any;
@@ -221,17 +221,18 @@ bool Scheduler::RunLoners() {
 // Returns the number of tokens that the request may compute in this step. The part of a request in
 // a step ends where a checkpoint is due or worth keeping, and where the model's key rotation
 // changes with the sequence's length.
-std::size_t Scheduler::TokensNow(const ComputingRequest& request, std::size_t tokens) const {
+std::size_t Scheduler::TokensNow(const ScheduledRequest& request, std::size_t tokens) const {
   if (tokens <= 1) return tokens;
   tokens = sharing_.LimitTokens(request, tokens);
-  const Result<SequenceInfo> info = engine_.memory().sequences().Query(request.sequence());
+  const Result<SequenceInfo> info = engine_.memory().sequences().Query(request.request->sequence());
   return info ? engine_.StepTokens(info->cell_count, info->next_pos, tokens) : tokens;
 }
 
 void Scheduler::LookForPreparations() {
-  for (const auto& request : active_) {
-    if (request->finishing() || request->opening.waits || request->wanted_tokens() == 0) continue;
-    request->preparation.Look(engine_, request->sequence());
+  for (ScheduledRequest& active : active_) {
+    const ComputingRequest& request = *active.request;
+    if (request.finishing() || active.opening.waits || active.wanted_tokens() == 0) continue;
+    active.preparation.Look(engine_, request.sequence());
   }
 }
 
@@ -241,23 +242,23 @@ std::uint32_t Scheduler::WeightOf(const Session& session) {
 
 void Scheduler::ListCandidates() {
   awaited_.clear();
-  for (const auto& request : active_) {
-    if (request->opening.waits) awaited_.push_back(request->opening.leader);
+  for (const ScheduledRequest& active : active_) {
+    if (active.opening.waits) awaited_.push_back(active.opening.leader);
   }
   std::ranges::sort(awaited_);
   candidates_.clear();
-  for (const auto& request : active_) {
-    const bool computes = !request->finishing() && !request->opening.waits;
-    const std::size_t left = computes ? WorkLeft(*request) : 0;
-    const std::size_t work = request->has_begun_work ? left : 0;
-    const ComputingRequest* const itself = request.get();
+  for (const ScheduledRequest& active : active_) {
+    const ComputingRequest* const request = active.request.get();
+    const bool computes = !request->finishing() && !active.opening.waits;
+    const std::size_t left = computes ? WorkLeft(active) : 0;
+    const std::size_t work = active.has_begun_work ? left : 0;
     StepCandidate candidate{.session = request->session().id(),
-                            .wanted_tokens = computes && left == 0 ? request->wanted_tokens() : 0,
+                            .wanted_tokens = computes && left == 0 ? active.wanted_tokens() : 0,
                             .owner = request->session().owner(),
                             .weight = WeightOf(request->session()),
-                            .is_awaited = std::ranges::binary_search(awaited_, itself),
+                            .is_awaited = std::ranges::binary_search(awaited_, request),
                             .is_work = work > 0};
-    if (work > 0) candidate.wanted_tokens = clock_.InPromptTokens(WorkKindOf(*request), work);
+    if (work > 0) candidate.wanted_tokens = clock_.InPromptTokens(WorkKindOf(active), work);
     candidates_.push_back(candidate);
   }
   if (!defragmentation_.is_running()) return;
@@ -294,10 +295,10 @@ void Scheduler::FillStep() {
 // several tokens, Admit takes a promise of room for all of them, so that the request does not run
 // out of room before its last token. A single token gets no promise, because its step reserves the
 // room.
-Status Scheduler::Admit(ComputingRequest& request) {
+Status Scheduler::Admit(ScheduledRequest& request) {
   if (request.is_admitted || request.wanted_tokens() <= 1) return {};
   KVD_TRY(request.promise,
-          engine_.memory().steps().Promise(request.sequence(), request.wanted_tokens()));
+          engine_.memory().steps().Promise(request.request->sequence(), request.wanted_tokens()));
   request.is_admitted = true;
   return {};
 }
@@ -309,41 +310,39 @@ bool Scheduler::FillItems(std::span<const StepShare> shares) {
   std::size_t rows_wanted = 0;
   for (const StepShare& share : shares) {
     if (candidates_[share.candidate].is_work) continue;
-    const ComputingRequest& request = *active_[share.candidate];
-    rows_wanted += request.needs_row(TokensNow(request, share.tokens)) ? 1 : 0;
+    const ScheduledRequest& active = active_[share.candidate];
+    rows_wanted += active.step->needs_row(TokensNow(active, share.tokens)) ? 1 : 0;
   }
   scratch_.resize(std::max(scratch_.size(), std::min(rows_wanted, rows_max) * vocab_size_));
   std::size_t rows_used = 0;
   bool any_left_out = false;
   for (const StepShare& share : shares) {
     if (candidates_[share.candidate].is_work) {
-      const bool is_request = share.candidate < active_.size();
-      works_.push_back(
-          {is_request ? active_[share.candidate] : nullptr, share.tokens, share.candidate});
+      works_.push_back({share.tokens, share.candidate});
       continue;
     }
-    const auto& request = active_[share.candidate];
-    if (Status admitted = Admit(*request); !admitted) {
-      request->FailWith(admitted.error());
+    ScheduledRequest& active = active_[share.candidate];
+    if (Status admitted = Admit(active); !admitted) {
+      active.request->FailWith(admitted.error());
       any_left_out = true;
       continue;
     }
-    const std::size_t tokens = TokensNow(*request, share.tokens);
-    const bool needs_row = request->needs_row(tokens);
+    const std::size_t tokens = TokensNow(active, share.tokens);
+    const bool needs_row = active.step->needs_row(tokens);
     if (needs_row && rows_used == rows_max) continue;
     float* const row = needs_row ? scratch_.data() + rows_used * vocab_size_ : nullptr;
     StepItem item;
-    const bool was_stalled = request->opening.is_stalled;
-    request->opening.is_stalled = !request->Fill(tokens, row, item);
-    if (request->opening.is_stalled) {
-      request->stalled = true;
+    const bool was_stalled = active.opening.is_stalled;
+    active.opening.is_stalled = !active.step->Fill(tokens, row, item);
+    if (active.opening.is_stalled) {
+      active.is_stalled = true;
       any_left_out = any_left_out || !was_stalled;
       continue;
     }
-    item.keeps_state |= sharing_.IsWorthKeeping(*request, item.tokens.size());
+    item.keeps_state |= sharing_.IsWorthKeeping(active, item.tokens.size());
     rows_used += needs_row ? 1 : 0;
     items_.push_back(std::move(item));
-    parts_.push_back({request, row, share.candidate});
+    parts_.push_back({row, share.candidate});
   }
   return any_left_out;
 }
@@ -354,16 +353,17 @@ bool Scheduler::DoWork() {
 }
 
 void Scheduler::DoWorkOf(const WorkShare& share) {
-  const WorkKind kind = share.request ? WorkKindOf(*share.request) : WorkKind::kPack;
+  const bool is_request = share.candidate < active_.size();
+  const WorkKind kind = is_request ? WorkKindOf(active_[share.candidate]) : WorkKind::kPack;
   const std::size_t tokens = clock_.TokensFor(kind, share.prompt_tokens);
   std::size_t done = tokens;
   bool is_measured = true;
   const auto begin = options_.now();
-  if (share.request) {
-    ComputingRequest& request = *share.request;
-    const std::size_t before = WorkLeft(request);
-    AdvanceWork(engine_, request, tokens);
-    const std::size_t after = request.finishing() ? 0 : WorkLeft(request);
+  if (is_request) {
+    ScheduledRequest& active = active_[share.candidate];
+    const std::size_t before = WorkLeft(active);
+    AdvanceWork(engine_, active, tokens);
+    const std::size_t after = active.request->finishing() ? 0 : WorkLeft(active);
     // If more work is left than before the call of AdvanceWork, the work has just begun and its
     // amount has become known.
     is_measured = after <= before;
@@ -396,16 +396,17 @@ bool Scheduler::Step() {
   for (const bool in_place : {true, false}) {
     for (std::size_t i = 0; i < items_.size(); ++i) {
       if ((parts_[i].row == nullptr) != in_place) continue;
-      ComputingRequest& request = *parts_[i].request;
+      ScheduledRequest& active = active_[parts_[i].candidate];
+      ComputingRequest& request = *active.request;
       if (items_[i].status) {
         planner_.AddServed(candidates_[parts_[i].candidate], items_[i].tokens.size());
-        request.has_appended = true;
+        request.NoteAppended();
       }
-      if (request.ends_with(items_[i])) Forget(request);
-      request.Finish(items_[i], parts_[i].row != nullptr
-                                    ? std::span<const float>(parts_[i].row, vocab_size_)
-                                    : std::span<const float>());
-      const std::uint64_t sampled_now = request.TakeSampledCount();
+      if (active.step->ends_with(items_[i])) Forget(active);
+      active.step->Finish(items_[i], parts_[i].row != nullptr
+                                         ? std::span<const float>(parts_[i].row, vocab_size_)
+                                         : std::span<const float>());
+      const std::uint64_t sampled_now = active.step->TakeSampledCount();
       request.session().CountTokens(items_[i].status ? items_[i].tokens.size() : 0, sampled_now);
       sampled += sampled_now;
     }
@@ -416,20 +417,22 @@ bool Scheduler::Step() {
 }
 
 void Scheduler::Settle() {
-  for (const auto& request : active_) {
-    if (request->finishing()) {
-      Forget(*request);
-      request->preparation.Drop();
-      request->promise = {};
+  for (ScheduledRequest& active : active_) {
+    ComputingRequest& request = *active.request;
+    if (request.finishing()) {
+      Forget(active);
+      active.preparation.Drop();
+      active.promise = {};
     }
-    if (!request->Flush()) request->stalled = true;
-    if (std::exchange(request->stalled, false)) request->session().WantRoom();
+    if (!request.Flush()) active.is_stalled = true;
+    if (std::exchange(active.is_stalled, false)) request.session().WantRoom();
   }
-  std::erase_if(active_, [](const auto& request) { return request->ended(); });
+  std::erase_if(active_, [](const ScheduledRequest& active) { return active.request->ended(); });
 }
 
-void Scheduler::Forget(ComputingRequest& request) {
-  if (std::exchange(request.is_forgotten, true)) return;
+void Scheduler::Forget(ScheduledRequest& active) {
+  if (std::exchange(active.is_forgotten, true)) return;
+  const ComputingRequest& request = *active.request;
   const MutexLock lock(mutex_);
   const auto own = requests_.find(request.session().id());
   if (own != requests_.end()) {

@@ -8,7 +8,7 @@
 // answer. Requests that wait for room in their client's segments are skipped; the io thread calls
 // WakeUp when room may have become free.
 //
-// Work that is not part of a step (ComputingRequest::work_left, and the preparation of a sequence
+// Work that is not part of a step (SlicedWork, and the preparation of a sequence
 // for a step) is divided among requests by the same plan as the tokens of the step, and is done
 // after the step. WorkTurns bounds the number of requests that have begun such work.
 #pragma once
@@ -30,6 +30,7 @@
 #include "daemon/computing_request.h"
 #include "daemon/idle_work.h"
 #include "daemon/prefix_sharing.h"
+#include "daemon/scheduled_request.h"
 #include "daemon/step_clock.h"
 #include "daemon/step_planner.h"
 #include "daemon/work_turns.h"
@@ -99,17 +100,16 @@ class Scheduler {
  private:
   // The part of one request in a step, with the request's scratch row.
   struct Part {
-    std::shared_ptr<ComputingRequest> request;
     float* row = nullptr;
-    std::size_t candidate = 0;  // index
+    std::size_t candidate = 0;  // index in candidates_, and of the request in active_
   };
 
-  // The amount of work between steps that is planned for one request; request == nullptr: for the
-  // automatic defragmentation.
+  // The amount of work between steps that is planned for one request.
   struct WorkShare {
-    std::shared_ptr<ComputingRequest> request;
     std::size_t prompt_tokens = 0;
-    std::size_t candidate = 0;  // index
+    // Index in candidates_, and of the request in active_; active_.size(): the automatic
+    // defragmentation.
+    std::size_t candidate = 0;
   };
   using RequestsOfSession = std::unordered_map<RequestId, std::shared_ptr<ComputingRequest>>;
 
@@ -120,7 +120,7 @@ class Scheduler {
   bool Step();
   // Chooses the requests that compute, and fills items_, parts_ and works_.
   void FillStep();
-  Status Admit(ComputingRequest& request);
+  Status Admit(ScheduledRequest& request);
   // Fills items_ and parts_ for the shares. Returns true if a request has newly stalled or was
   // refused; the caller then plans again if no other request was chosen.
   bool FillItems(std::span<const StepShare> shares);
@@ -132,10 +132,10 @@ class Scheduler {
   bool DoWork();
   void DoWorkOf(const WorkShare& share);
   void Compute();
-  std::size_t TokensNow(const ComputingRequest& request, std::size_t tokens) const;
+  std::size_t TokensNow(const ScheduledRequest& request, std::size_t tokens) const;
   // Sends waiting answers and removes the requests that have ended.
   void Settle();
-  void Forget(ComputingRequest& request);  // removes the request from requests_ and computing_
+  void Forget(ScheduledRequest& request);  // removes the request from requests_ and computing_
 
   Engine& engine_;
   const std::uint32_t vocab_size_;
@@ -156,7 +156,7 @@ class Scheduler {
   StepPlanner planner_;
   StepClock clock_;
   PrefixSharing sharing_;
-  std::vector<std::shared_ptr<ComputingRequest>> active_;  // the requests in order of arrival
+  std::vector<ScheduledRequest> active_;  // the requests in order of arrival
   // The leaders of waiting requests, sorted by address.
   std::vector<const ComputingRequest*> awaited_;
   std::vector<StepCandidate> candidates_;

@@ -42,6 +42,7 @@ namespace kvd {
 
 class GrammarWorker;
 class IdleTuning;
+class LastRow;
 class PromptCache;
 struct GenerationState;
 
@@ -198,8 +199,8 @@ class Service {
                                const RequestTag& applied, AfterReplay after);
   // ---- handlers_prefixes.cc
   // Returns the initial OpeningState of a prompt for the sequence.
-  OpeningState OpeningFor(const VerbRequest& request, const SequenceInfo& info,
-                          bool wants_all_logits) const;
+  PromptOpening OpeningFor(const VerbRequest& request, const SequenceInfo& info,
+                           bool wants_all_logits) const;
   // Releases a sequence. Returns true if the sequence is retained, and false if it is dropped.
   Result<bool> LetGo(SequenceHandle handle, const RequestTag& applied = {});
   // ---- handlers_retried.cc: retries
@@ -223,9 +224,10 @@ class Service {
   Result<Outcome> SaveSequences(const VerbRequest& request, std::int64_t bits,
                                 Result<std::vector<SequenceHandle>> sequences);
   // ---- handlers_computing.cc
-  // Determines the source of the logits from which a request with kContinue draws its first token.
-  Status PrepareContinue(const VerbRequest& request, const SequenceInfo& info,
-                         GenerationState* state);
+  // Returns the row of logits after the sequence's last token. Errors: kInvalidArgument (the
+  // sequence is empty), kUnsupported (the row is neither kept nor can it be computed on a fork),
+  // and those of Sequences::Fork.
+  Result<LastRow> LastRowOf(const VerbRequest& request, const SequenceInfo& info);
   // Begins the compilation of the request's grammar. `kept`: the grammar of the sampler that the
   // request resumes; nullopt: it resumes none. `first_cell`: the cells before the request.
   Status BeginGrammar(const VerbRequest& request, const SequenceInfo& info,

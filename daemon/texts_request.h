@@ -13,12 +13,9 @@
 
 namespace kvd {
 
-class TextsRequest : public ComputingRequest {
+class TextsRequest : public ComputingRequest, public SlicedWork {
  public:
-  std::size_t wanted_tokens() const final { return 0; }
-  bool needs_row(std::size_t) const final { return false; }
-  bool Fill(std::size_t, float*, StepItem&) final { return false; }
-  void Finish(const StepItem&, std::span<const float>) final {}
+  SlicedWork* sliced_work() final { return this; }
   bool excludes_others() const final { return false; }
   std::size_t work_left() const final;
   WorkKind work_kind() const final { return WorkKind::kEncode; }

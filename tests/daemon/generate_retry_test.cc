@@ -234,7 +234,50 @@ TEST_P(GenerateRetryTest, ARetryThatContradictsTheSequenceIsRefused) {
   EXPECT_EQ(Submit(again, payload).value_or(Answered{}).code, Code::kInvalidArgument);
 }
 
+// Each attempt ends before it has computed again the cell that it needs, so that the next one finds
+// what several attempts have left.
+TEST_P(GenerateRetryTest, ManyAttemptsInQuickSuccessionDrawTheSame) {
+  ExpectTheSameAfterManyCuts({});
+  ExpectTheSameAfterManyCuts({.flags = wire::kIgnoreEos | wire::kLlamaDraws});
+  ExpectTheSameAfterManyCuts({.predict_max = 24, .grammar = kForcing});
+}
+
+TEST_P(AdaptingRetryTest, ManyAttemptsInQuickSuccessionCountTheSameDraws) {
+  constexpr std::uint32_t kFlags = wire::kIgnoreEos | wire::kLlamaDraws;
+  ExpectTheSameAfterManyCuts(
+      {.predict_max = 24, .flags = kFlags, .grammar = "root ::= ([a-m] \"fgh\" [k-z])*"});
+  SamplingParams xtc = kPlainSampling;
+  xtc.xtc_probability = 0.5f;
+  xtc.xtc_threshold = 0.02f;
+  xtc.min_p = 0.5f;
+  ExpectTheSameAfterManyCuts({.sampling = xtc, .flags = kFlags, .grammar = "root ::= [a-m]*"});
+  SamplingParams mirostat = kPlainSampling;
+  mirostat.mirostat = 2;
+  mirostat.mirostat_tau = 1.5f;
+  mirostat.mirostat_eta = 0.7f;
+  ExpectTheSameAfterManyCuts({.sampling = mirostat, .flags = kFlags});
+  ExpectTheSameAfterManyCuts({.sampling = mirostat});
+}
+
+// A recurrent model has no fork without the last token, so an attempt removes this token.
+class RecurrentRetryTest : public GenerateRetryTest {};
+
+TEST_P(RecurrentRetryTest, ATokenThatIsCommittedAgainKeepsItsDraws) {
+  const Wish wish{.predict_max = 24,
+                  .flags = wire::kIgnoreEos | wire::kLlamaDraws,
+                  .grammar = "root ::= ([a-m] \"fgh\" [k-z])*"};
+  const Generated right = Run(wish, std::nullopt, 0);
+  for (int rounds = 8; rounds < 20; ++rounds) {
+    SCOPED_TRACE(rounds);
+    const Cut cuts[] = {{.rounds = rounds, .read = 0},
+                        {.read = 0, .until = Cut::Until::kComputedAgain},
+                        {.read = 0, .until = Cut::Until::kTakenBack}};
+    EXPECT_EQ(RunCut(wish, cuts).tokens, right.tokens);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, GenerateRetryTest, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(RecurrentModel, RecurrentRetryTest, testing::Values(true));
 INSTANTIATE_TEST_SUITE_P(AttentionModel, AdaptingRetryTest, testing::Values(false));
 
 }  // namespace

@@ -4,11 +4,15 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "shm/payload_codec.h"
 #include "tests/daemon/support/retry_fixture.h"
 #include "tests/support/test_scale.h"
@@ -91,11 +95,28 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
       }
     }
   }
-  // Runs a generation. After `rounds` rounds of the scheduler the daemon restarts and the client,
-  // which has read `read` tokens, retries; after `second_cut` more rounds, the daemon restarts and
-  // the client retries once more.
+  // One cut of a run: after `rounds` rounds of the scheduler the daemon restarts and the client,
+  // which has read at most `read` tokens, retries.
+  struct Cut {
+    int rounds = 0;
+    std::size_t read = ~std::size_t{0};
+    // The rounds are followed by others, until the attempt has removed the sequence's last token,
+    // or until it has also computed the token again.
+    enum class Until : std::uint8_t { kRounds, kTakenBack, kComputedAgain } until = Until::kRounds;
+  };
+  // Runs a generation that is cut once or twice.
   Generated Run(const Wish& wish, std::optional<int> rounds, std::size_t read,
                 std::optional<int> second_cut = std::nullopt) {
+    std::vector<Cut> cuts;
+    if (rounds) cuts.push_back({.rounds = *rounds, .read = read});
+    if (second_cut) cuts.push_back({.rounds = *second_cut});
+    return RunCut(wish, cuts);
+  }
+  std::uint32_t CellsOf(SequenceHandle sequence) {
+    const auto info = memory().sequences().Query(sequence);
+    return info ? info->cell_count : 0;
+  }
+  Generated RunCut(const Wish& wish, std::span<const Cut> cuts) {
     const SequenceHandle sequence = Filled(0);
     const std::vector<TokenId> prefix(5, 7);
     wire::Submission decode = Make(Verb::kDecode, sequence);
@@ -115,19 +136,26 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     generate.p0 = -1;
     EXPECT_FALSE(Submit(generate, payload));
     Generated generated;
-    const auto cut = [&](int count, std::size_t tokens) {
-      for (int round = 0; round < count; ++round) (void)daemon_->scheduler.RunOnce();
-      Take(daemon_->client.All(), tokens, wish.logprob_count, &generated);
-      if (generated.result || generated.error) return;
+    for (const Cut& cut : cuts) {
+      for (int round = 0; round < cut.rounds; ++round) (void)daemon_->scheduler.RunOnce();
+      if (cut.until != Cut::Until::kRounds) {
+        const std::uint32_t cells = CellsOf(sequence);
+        while (CellsOf(sequence) == cells && daemon_->scheduler.RunOnce()) {
+        }
+        EXPECT_LT(CellsOf(sequence), cells) << "no token was removed";
+        while (cut.until == Cut::Until::kComputedAgain && CellsOf(sequence) < cells &&
+               daemon_->scheduler.RunOnce()) {
+        }
+      }
+      Take(daemon_->client.All(), cut.read, wish.logprob_count, &generated);
+      if (generated.result || generated.error) break;
       Restart();
       generate = Again(generate);
       generate.received = static_cast<std::uint32_t>(generated.tokens.size());
       generate.last_token = generated.tokens.empty() ? 0 : generated.tokens.back();
       const auto direct = Submit(generate, payload);
       EXPECT_FALSE(direct) << direct->text();
-    };
-    if (rounds) cut(*rounds, read);
-    if (second_cut && !generated.result) cut(*second_cut, ~std::size_t{0});
+    }
     RunDry();
     Take(daemon_->client.All(), ~std::size_t{0}, wish.logprob_count, &generated);
     held_.clear();
@@ -161,6 +189,32 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
           if (testing::Test::HasFailure()) return;
         }
       }
+    }
+    EXPECT_EQ(memory().Usage().live_cells, 0u);
+  }
+  // Cuts a run up to 10 times in quick succession, at random places.
+  void ExpectTheSameAfterManyCuts(const Wish& wish) {
+    const Generated right = Run(wish, std::nullopt, 0);
+    ASSERT_TRUE(right.result) << static_cast<int>(right.error.value_or(Code::kOk));
+    const std::vector<TokenId> all = held_;
+    const unsigned runs = IsScaledDown() ? 40 : 200;
+    for (unsigned run = 0; run < runs; ++run) {
+      std::mt19937 random(run);
+      const auto below = [&](unsigned limit) { return random() % limit; };
+      std::vector<Cut> cuts = {{.rounds = static_cast<int>(2 + below(30)),
+                                .read = below(static_cast<unsigned>(right.tokens.size()) + 1)}};
+      std::string trace = Concat("run ", run);
+      while (cuts.size() < 1 + run % 10) {
+        cuts.push_back({.rounds = static_cast<int>(below(6)), .read = cuts.back().read + below(3)});
+      }
+      for (const Cut& cut : cuts) trace += Concat("; ", cut.rounds, " rounds, ", cut.read, " read");
+      SCOPED_TRACE(trace);
+      const Generated generated = RunCut(wish, cuts);
+      EXPECT_EQ(generated.tokens, right.tokens);
+      EXPECT_EQ(generated.text, right.text);
+      EXPECT_EQ(held_, all);
+      EXPECT_TRUE(generated.result) << static_cast<int>(generated.error.value_or(Code::kOk));
+      if (testing::Test::HasFailure()) return;
     }
     EXPECT_EQ(memory().Usage().live_cells, 0u);
   }

@@ -194,11 +194,7 @@ TEST_F(KillTest, EightStreamsLoseAndDoubleNothing) {
     for (const auto& stream : Ask(std::to_string(run), runs[run])) {
       SCOPED_TRACE(stream->question().name);
       ASSERT_EQ(stream->failure(), "");
-      // docs/status.md, known defects: the last run may draw other tokens for this one.
-      const bool may_differ = run + 1 == runs.size() && stream->question().name == "call";
-      if (!may_differ) {
-        EXPECT_EQ(stream->Events(), right[stream->question().name]);
-      }
+      EXPECT_EQ(stream->Events(), right[stream->question().name]);
       EXPECT_LE(stream->CountIds(), 1u);
       EXPECT_EQ(stream->ReadAgain(port_), stream->bytes());
     }
