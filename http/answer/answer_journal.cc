@@ -231,7 +231,7 @@ bool AnswerJournal::TakeOfAnswer(std::uint32_t kind, std::string_view bytes) {
       return reader.is_at_end();
     }
     case kPiece: {
-      GeneratedPiece piece;
+      AnswerPiece piece;
       if (!reader.GetEach(piece.tokens, piece.text, piece.logprobs, piece.is_progress, piece.done,
                           piece.total)) {
         return false;
@@ -326,18 +326,18 @@ std::optional<LoggedStart> AnswerJournal::TakeStart(std::uint32_t answer) {
   return TakeRecord<LoggedStart>(answer);
 }
 
-std::optional<GeneratedPiece> AnswerJournal::TakePiece(std::uint32_t answer) {
-  return TakeRecord<GeneratedPiece>(answer);
+std::optional<AnswerPiece> AnswerJournal::TakePiece(std::uint32_t answer) {
+  return TakeRecord<AnswerPiece>(answer);
 }
 
 std::optional<wire::GenerateResult> AnswerJournal::TakeResult(std::uint32_t answer) {
   return TakeRecord<wire::GenerateResult>(answer);
 }
 
-bool AnswerJournal::HasStart(std::uint32_t answer) const {
+const LoggedStart* AnswerJournal::FindStart(std::uint32_t answer) const {
   const auto found = answers_.find(answer);
-  return found != answers_.end() && !found->second.records.empty() &&
-         std::holds_alternative<LoggedStart>(found->second.records.front());
+  if (found == answers_.end() || found->second.records.empty()) return nullptr;
+  return std::get_if<LoggedStart>(&found->second.records.front());
 }
 
 bool AnswerJournal::HasEnd(std::uint32_t answer) const {
@@ -431,7 +431,7 @@ void AnswerJournal::Put(const LoggedStart& start, std::uint32_t answer) {
   Log(kStart, writer.bytes());
 }
 
-void AnswerJournal::Put(const GeneratedPiece& piece, std::uint32_t answer) {
+void AnswerJournal::Put(const AnswerPiece& piece, std::uint32_t answer) {
   RecordWriter writer;
   writer.PutEach(answer, piece.tokens, piece.text, piece.logprobs, piece.is_progress, piece.done,
                  piece.total);

@@ -99,9 +99,10 @@ class AnswerJournal {
   // What an earlier process has logged of an answer, in its order; nullopt: the next record is of
   // another kind, or there is none.
   std::optional<LoggedStart> TakeStart(std::uint32_t answer = 0);
-  std::optional<GeneratedPiece> TakePiece(std::uint32_t answer = 0);
+  std::optional<AnswerPiece> TakePiece(std::uint32_t answer = 0);
   std::optional<wire::GenerateResult> TakeResult(std::uint32_t answer = 0);
-  bool HasStart(std::uint32_t answer) const;
+  // The next record, if it is a start; null: it is not.
+  const LoggedStart* FindStart(std::uint32_t answer) const;
   // The answer is complete: the daemon is not needed for it.
   bool HasEnd(std::uint32_t answer) const;
   // Forgets what an earlier process has logged of an answer.
@@ -139,7 +140,7 @@ class AnswerJournal {
   void KeepAttemptOpen() { may_pause_ = false; }
 
   void Put(const LoggedStart& start, std::uint32_t answer = 0);
-  void Put(const GeneratedPiece& piece, std::uint32_t answer = 0);
+  void Put(const AnswerPiece& piece, std::uint32_t answer = 0);
   void Put(const wire::GenerateResult& result, std::uint32_t answer = 0);
   void PutEnd(std::uint32_t answer = 0);
   void PutEvent(std::uint32_t answer);
@@ -154,7 +155,7 @@ class AnswerJournal {
   void Leave();
 
  private:
-  using Record = std::variant<LoggedStart, GeneratedPiece, wire::GenerateResult>;
+  using Record = std::variant<LoggedStart, AnswerPiece, wire::GenerateResult>;
   struct LoggedAnswer {
     std::deque<Record> records;
     bool is_ended = false;

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "http/answer/answer.h"
+#include "http/answer/answer_place.h"
 
 namespace kvd::http {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::size_t kShortestShared = 16;
 
 }  // namespace
 
-Await<std::size_t> Answer::AskWhy() {
+Await<std::size_t> AnswerPlace::AskWhy(CacheReport& cache) {
   const std::span<const TokenId> prompt(request_.prompt);
   const auto bytes = std::as_bytes(prompt);
   const auto why = co_await session_->Call(wire::WhyArgs{}, PayloadOf(bytes));
@@ -25,13 +25,13 @@ Await<std::size_t> Answer::AskWhy() {
   const auto text = [](const char(&bytes_of)[wire::kWhyTextBytes]) {
     return std::string(bytes_of, ::strnlen(bytes_of, sizeof bytes_of));
   };
-  end_.cache.prompt_text = text(why->record.prompt_text);
-  end_.cache.cached_text = text(why->record.cached_text);
-  end_.cache.limit = PrefixLimitName(static_cast<PrefixLimit>(why->record.limit));
+  cache.prompt_text = text(why->record.prompt_text);
+  cache.cached_text = text(why->record.cached_text);
+  cache.limit = PrefixLimitName(static_cast<PrefixLimit>(why->record.limit));
   co_return why->record.reused;
 }
 
-Await<Status> Answer::RemoveTail(const Slot& slot, std::size_t begin) {
+Await<Status> AnswerPlace::RemoveTail(const Slot& slot, std::size_t begin) {
   const Pos first{static_cast<std::int32_t>(begin)};
   const PosRange range{.begin = first, .end = kPosEnd};
   // A recurrent model may compute tokens again. A process that resumes from the journal must find
@@ -45,14 +45,14 @@ Await<Status> Answer::RemoveTail(const Slot& slot, std::size_t begin) {
   co_return Status();
 }
 
-Await<Result<std::size_t>> Answer::TakeFreshSequence(Slot& slot) {
+Await<Result<std::size_t>> AnswerPlace::TakeFreshSequence(Slot& slot) {
   if (slot.sequence != SequenceHandle::kNone) session_->RetainLater(slot.sequence);
   slot.sequence = SequenceHandle::kNone;
   KVD_CO_TRY(slot.sequence, co_await session_->Create());
   co_return 0;
 }
 
-Await<Result<std::size_t>> Answer::PrepareSlot() {
+Await<Result<std::size_t>> AnswerPlace::PrepareSlot(PromptPrefix& prefix) {
   Slot& slot = lease_.slot();
   const std::size_t reusable_max = request_.prompt.size() - 1;  // the last token is computed
   if (slot.sequence != SequenceHandle::kNone && slot.are_tokens_unknown) {
@@ -69,8 +69,8 @@ Await<Result<std::size_t>> Answer::PrepareSlot() {
     common = std::min(CommonPrefix(held.first(usable), request_.prompt), reusable_max);
   }
   if (request_.caches_prompt && common < reusable_max && reusable_max >= kShortestShared) {
-    const std::size_t elsewhere = co_await AskWhy();
-    end_.cached_tokens = static_cast<std::uint32_t>(elsewhere);
+    const std::size_t elsewhere = co_await AskWhy(prefix.cache);
+    prefix.cached_tokens = static_cast<std::uint32_t>(elsewhere);
     if (elsewhere > common && !request_.slot) co_return co_await TakeFreshSequence(slot);
     // A client that names the slot expects the slot's own prefix, unless another one is much
     // longer.
@@ -79,13 +79,13 @@ Await<Result<std::size_t>> Answer::PrepareSlot() {
     }
   }
   if (common == 0) co_return co_await TakeFreshSequence(slot);
-  end_.cache.source = "slot";
+  prefix.cache.source = "slot";
   const std::size_t tail = slot.tokens.size() - common;
   if (tail == 0) co_return common;
   if (request_.slot || tail < kShortestShared) {
     const Status removed = co_await RemoveTail(slot, common);
     if (removed) co_return common;
-    end_.cache.limit = CodeName(removed.error().code);
+    prefix.cache.limit = CodeName(removed.error().code);
   } else {
     const auto fork = co_await session_->Fork(slot.sequence, static_cast<std::int32_t>(common));
     if (fork) {
@@ -93,10 +93,10 @@ Await<Result<std::size_t>> Answer::PrepareSlot() {
       slot.sequence = *fork;
       co_return common;
     }
-    end_.cache.limit = CodeName(fork.error().code);
+    prefix.cache.limit = CodeName(fork.error().code);
   }
   // A sliding window or a recurrent state does not allow it.
-  end_.cache.source = "none";
+  prefix.cache.source = "none";
   co_return co_await TakeFreshSequence(slot);
 }
 

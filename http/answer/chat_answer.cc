@@ -133,20 +133,15 @@ Await<Result<std::optional<ChatPiece>>> ChatAnswer::Next() {
     if (next->events.empty()) next.reset();
     co_return next;
   }
-  if (piece->is_progress) {
-    next->is_progress = true;
-    next->done = piece->done;
-    next->total = piece->total;
-    co_return next;
-  }
-  next->tokens = std::move(piece->tokens);
-  next->logprobs = std::move(piece->logprobs);
+  static_cast<AnswerPiece&>(*next) = std::move(*piece);
+  if (next->is_progress) co_return next;
+  const std::string text = std::exchange(next->text, std::string());
   tokens_.insert(tokens_.end(), next->tokens.begin(), next->tokens.end());
   Feed(std::exchange(held_, std::string()), next->events);
-  if (shows_special_ && MayBeEndToken(piece->text, eos_text_)) {
-    held_ = std::move(piece->text);
+  if (shows_special_ && MayBeEndToken(text, eos_text_)) {
+    held_ = text;
   } else {
-    Feed(piece->text, next->events);
+    Feed(text, next->events);
   }
   parsed_.Add(next->events);
   co_return next;

@@ -30,15 +30,9 @@
 
 namespace kvd::http {
 
-// What the next tokens of the answer have made certain.
-struct ChatPiece {
+// A piece whose text is divided into events; the text itself is empty.
+struct ChatPiece : AnswerPiece {
   std::vector<AnswerEvent> events;  // may be empty
-  std::vector<TokenId> tokens;
-  // For each token the record of the token itself, then those of the most likely tokens.
-  std::vector<wire::TokenLogprob> logprobs;
-  bool is_progress = false;  // of the prompt: `done` of `total` tokens
-  std::uint64_t done = 0;
-  std::uint64_t total = 0;
 };
 
 enum class ChatFinish : std::uint8_t {

@@ -80,10 +80,10 @@ void GenerationStream::TakePieces() {
   changed_.Notify();
 }
 
-Await<Result<std::optional<GeneratedPiece>>> GenerationStream::Next() {
+Await<Result<std::optional<AnswerPiece>>> GenerationStream::Next() {
   while (pieces_.empty() && !is_over_) co_await changed_.Wait();
   if (!pieces_.empty()) {
-    GeneratedPiece piece = std::move(pieces_.front());
+    AnswerPiece piece = std::move(pieces_.front());
     pieces_.pop_front();
     co_return std::optional(std::move(piece));
   }

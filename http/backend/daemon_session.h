@@ -25,23 +25,12 @@
 #include <vector>
 
 #include "client/client.h"
+#include "http/backend/answer_piece.h"
 #include "http/backend/text_cache.h"
 #include "http/loop/await.h"
 #include "http/loop/signal.h"
 
 namespace kvd::http {
-
-// A piece of a generation, with its own memory.
-struct GeneratedPiece {
-  std::vector<TokenId> tokens;
-  std::string text;
-  // For each token the record of the token itself, then those of the most likely tokens.
-  std::vector<wire::TokenLogprob> logprobs;
-  // Only with is_progress: the number of prompt tokens computed so far, and of all.
-  bool is_progress = false;
-  std::uint64_t done = 0;
-  std::uint64_t total = 0;
-};
 
 class DaemonSession;
 
@@ -56,7 +45,7 @@ class GenerationStream {
 
   // Waits for the next piece; nullopt: the generation has ended, and result() is set. Errors: those
   // of kvd::Generation::Next, without kTimeout.
-  Await<Result<std::optional<GeneratedPiece>>> Next();
+  Await<Result<std::optional<AnswerPiece>>> Next();
   // Asks the daemon to stop: Next returns the remaining pieces, then kCancelled. Does not wait.
   void Cancel();
   const wire::GenerateResult& result() const { return generation_.result(); }
@@ -69,7 +58,7 @@ class GenerationStream {
 
   std::shared_ptr<DaemonSession> session_;
   Generation generation_;
-  std::deque<GeneratedPiece> pieces_;
+  std::deque<AnswerPiece> pieces_;
   std::optional<Error> error_;  // that ended the generation; Next returns it after the pieces
   bool is_over_ = false;
   Signal changed_;

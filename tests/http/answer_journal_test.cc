@@ -39,13 +39,13 @@ class AnswerJournalTest : public ::testing::Test {
     start.is_first = true;
     start.cache.cached_text = "kite";
     (*journal)->Put(start);
-    (*journal)->Put(GeneratedPiece{
+    (*journal)->Put(AnswerPiece{
         .tokens = {}, .text = {}, .logprobs = {}, .is_progress = true, .done = 1, .total = 2});
     (*journal)->PutHead(Reply{.status = 201, .body = {}, .content_type = "text/x"}, false, {});
-    (*journal)->Put(GeneratedPiece{
-        .tokens = {5, 6}, .text = "ab", .logprobs = {{.token = 5, .logprob = -0.5f}}});
+    (*journal)->Put(
+        AnswerPiece{.tokens = {5, 6}, .text = "ab", .logprobs = {{.token = 5, .logprob = -0.5f}}});
     (*journal)->PutText("AB");
-    (*journal)->Put(GeneratedPiece{.tokens = {}, .text = "c", .logprobs = {}});
+    (*journal)->Put(AnswerPiece{.tokens = {}, .text = "c", .logprobs = {}});
     (*journal)->PutText("C");
     wire::GenerateResult result{};
     result.predicted = 2;
@@ -202,13 +202,13 @@ TEST_F(AnswerJournalTest, AWriteThatFailsIsReportedWithItsOwnError) {
 TEST_F(AnswerJournalTest, AnswersOfOneReplyAreRecordedByNumber) {
   const auto written = Write();
   written->Put(LoggedStart{.sequence = 9, .is_first = true}, 1);
-  written->Put(GeneratedPiece{.tokens = {9}, .text = "z", .logprobs = {}}, 1);
+  written->Put(AnswerPiece{.tokens = {9}, .text = "z", .logprobs = {}}, 1);
   for (const std::uint32_t event : {0u, 1u, 0u}) written->PutEvent(event);
   const auto journal = Open();
   ASSERT_TRUE(journal) << journal.error().message;
-  EXPECT_TRUE((*journal)->HasStart(0));
-  EXPECT_TRUE((*journal)->HasStart(1));
-  EXPECT_FALSE((*journal)->HasStart(2));
+  EXPECT_NE((*journal)->FindStart(0), nullptr);
+  EXPECT_EQ((*journal)->FindStart(1)->sequence, 9u);
+  EXPECT_EQ((*journal)->FindStart(2), nullptr);
   EXPECT_FALSE((*journal)->HasEnd(1));
   EXPECT_TRUE((*journal)->TakeStart(1));
   EXPECT_EQ((*journal)->TakePiece(1)->text, "z");

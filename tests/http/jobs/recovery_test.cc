@@ -82,7 +82,7 @@ TEST_F(RecoveryTest, ProgressClearsTheAttempts) {
   const auto makes_progress = [](AnswerJournal& journal) {
     while (journal.TakePiece()) {
     }
-    journal.Put(http::GeneratedPiece{.tokens = {1}, .text = "x", .logprobs = {}});
+    journal.Put(http::AnswerPiece{.tokens = {1}, .text = "x", .logprobs = {}});
   };
   EXPECT_EQ(RunPoison(5, makes_progress), 5);
   EXPECT_EQ(folder_.Read("p")->attempts(), 0u);

@@ -22,7 +22,7 @@ using http::JournalFolder;
 
 namespace {
 
-http::GeneratedPiece PieceOf(std::uint32_t number) {
+http::AnswerPiece PieceOf(std::uint32_t number) {
   return {.tokens = {static_cast<TokenId>(number)},
           .text = std::string(1, StreamFolder::kReply[number]),
           .logprobs = {}};

@@ -243,6 +243,29 @@ TEST_F(KillTest, SlotsAndStoredResponsesSurvive) {
   Stop();
 }
 
+TEST_F(KillTest, AnEndedStreamIsReadAgainAfterItsSlotWentOnAndTheGatewayWasKilled) {
+  StartReady();
+  ASSERT_FALSE(HasFailure());
+  const ReceivedReply stream = gateway().Post(
+      "/completion", R"({"prompt":"A kite in the wind","id_slot":2,"stream":true,"n_predict":40,
+                         "seed":3,"ignore_eos":true,"timings_per_token":true})",
+      "X-Conversation-Id: ended\r\n");
+  ASSERT_EQ(stream.status, 200) << stream.body;
+  ASSERT_THAT(stream.body, HasSubstr("\"stop\":true"));
+  for (const Victim victim : {Victim::kGateway, Victim::kBoth}) {
+    SCOPED_TRACE(static_cast<int>(victim));
+    // The slot's sequence now belongs to another conversation.
+    const ReceivedReply other = gateway().Post(
+        "/completion",
+        R"({"prompt":"Boats and other things","id_slot":2,"n_predict":8,"cache_prompt":false})");
+    ASSERT_EQ(other.status, 200) << other.body;
+    KillNow(victim);
+    EXPECT_EQ(gateway().Get("/v1/stream?conv_id=ended").body, stream.body);
+    EXPECT_EQ(gateway().Get("/v1/stream?conv_id=ended&from=100").body, stream.body.substr(100));
+  }
+  Stop();
+}
+
 std::string BytesOf(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
