@@ -210,7 +210,7 @@ class Client {
                                     TokenId last) const;
   // Returns the embedding of a text with the pooling that the model's file declares. The daemon
   // does not store the tokens. flags: kFlagNormalize (scale rows to length 1). Errors: kUnsupported
-  // (the model has no embeddings), kInvalidArgument (the text is too long), kNoSpace (the rows
+  // (the model has no embeddings), kInvalidArgument (the text is too long), kTooLarge (the rows
   // exceed the output arena), kNumerical.
   Result<TextEmbedding> Embed(std::span<const TokenId> tokens, std::uint16_t flags = 0) const;
   // Returns the embedding of each of 1 to kEmbedTextsMax texts with a pooling; nullopt: that of the

@@ -108,7 +108,7 @@ TEST_F(AncestryTest, TheCInterfaceTellsTheSame) {
   const auto handle = static_cast<kvd_sequence>(fork->handle());
   kvd_log_entry* log = nullptr;
   std::size_t count = 0;
-  ASSERT_EQ(kvd_log(other, handle, &log, &count), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_log(other, handle, &log, &count, nullptr), KVD_OK) << kvd_error_message();
   ASSERT_EQ(count, 2u);
   EXPECT_EQ(log[0].sequence, handle);
   EXPECT_EQ(log[0].parent, static_cast<kvd_sequence>(base->handle()));
@@ -124,15 +124,15 @@ TEST_F(AncestryTest, TheCInterfaceTellsTheSame) {
   kvd_log_entry* later = nullptr;
   std::size_t later_count = 0;
   kvd_request request = 0;
-  ASSERT_EQ(kvd_log_submit(other, handle, &later, &later_count, &request), KVD_OK);
+  ASSERT_EQ(kvd_log(other, handle, &later, &later_count, &request), KVD_OK);
   ASSERT_EQ(kvd_finish(other, request, -1), KVD_OK) << kvd_error_message();
   ASSERT_EQ(later_count, 2u);
   EXPECT_EQ(later[0].edits[31].unix_ms, log[0].edits[31].unix_ms);
   kvd_free(later);
   kvd_free(log);
-  EXPECT_EQ(kvd_log(other, 99, &log, &count), KVD_NOT_FOUND);
-  EXPECT_EQ(kvd_log(other, handle, nullptr, &count), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_log(other, handle, &log, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_log(other, 99, &log, &count, nullptr), KVD_NOT_FOUND);
+  EXPECT_EQ(kvd_log(other, handle, nullptr, &count, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_log(other, handle, &log, nullptr, nullptr), KVD_INVALID_ARGUMENT);
   kvd_close(other);
 }
 
