@@ -75,17 +75,17 @@ TEST_F(AncestryTest, ItIsThereAfterTheDaemonWasKilled) {
     ASSERT_TRUE(fork->RemoveRange({Pos{40}, Pos{50}}));
     ASSERT_TRUE(fork->Add({Pos{50}, kPosEnd}, 5));
     ASSERT_TRUE(client.Retain(fork->handle()));
-    before = client.Log(fork->Detach()).value();
+    before = client.Call(wire::LogArgs{fork->Detach()}).value().entries;
   }
   ASSERT_EQ(before.size(), 3u) << "itself, the snapshot, and what that is of";
   ASSERT_EQ(before[0].edit_count, 3u) << "retaining has cut it";
   daemon_->Kill();
   ASSERT_TRUE(daemon_->StartAgain());
-  const auto after = Connect().Log(static_cast<SequenceHandle>(before[0].sequence));
+  const auto after = Connect().Call(wire::LogArgs{static_cast<SequenceHandle>(before[0].sequence)});
   ASSERT_TRUE(after) << after.error().message;
-  ASSERT_GE(after->size(), 2u);
+  ASSERT_GE(after->entries.size(), 2u);
   for (std::size_t at = 0; at < 2; ++at) {
-    EXPECT_EQ(std::memcmp(&(*after)[at], &before[at], sizeof before[at]), 0) << at;
+    EXPECT_EQ(std::memcmp(&after->entries[at], &before[at], sizeof before[at]), 0) << at;
   }
 }
 

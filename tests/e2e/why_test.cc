@@ -24,7 +24,7 @@ class WhyTest : public test::ServedDaemonTest {
   void SetUp() override {
     ServedDaemonTest::SetUp();
     // The fixture's generation has left a retained sequence.
-    ASSERT_TRUE(Connect().DropRetained(Force::kYes));
+    ASSERT_TRUE(Connect().Call(wire::DropRetainedArgs{}, {}, wire::kFlagForce));
   }
   std::string Done(const std::string& arguments) const {
     const test::KvctlOutcome outcome = test::KvctlProcess(socket_path()).Run(arguments);
