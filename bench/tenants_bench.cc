@@ -100,8 +100,8 @@ int Run(int argument_count, char** arguments) {
       const std::size_t kind = (at + round) % prompts.size();
       times[kind].push_back(TimeFirstToken(second, prompts[kind], false));
     }
-    (void)Must(first.DropRetained());
-    (void)Must(second.DropRetained());
+    (void)Must(first.Call(wire::DropRetainedArgs{}));
+    (void)Must(second.Call(wire::DropRetainedArgs{}));
   }
   constexpr std::array kNames = {"elsewhere", "fresh", "own"};
   std::printf(

@@ -20,13 +20,13 @@
 #include "client/last_formatter.h"
 
 // A KvdFinisher is called with the answer of a submitted request and writes the outputs that the
-// caller of kvd_..._submit named.
+// caller of the verb's function named.
 using KvdFinisher =
     std::function<kvd::Status(const kvd::wire::Completion&, std::vector<std::byte>& output)>;
 
-// A request started by kvd_..._submit has an entry in `generations` or `finishers` until the
-// request ends. An entry of `generations` holds the last returned piece; an entry of `finishers`
-// knows the addresses of the caller's outputs.
+// A submitted request has an entry in `generations` or `finishers` until the request ends. An entry
+// of `generations` holds the last returned piece; an entry of `finishers` knows the addresses of
+// the caller's outputs.
 struct kvd_client {
   explicit kvd_client(kvd::Client connected) : client(std::move(connected)) {}
 
@@ -66,13 +66,12 @@ int CallBody(Body body) {
   }
 }
 
-// Runs one kvd_..._submit as CallBody does. `body` sets *request.
+// Runs the body of a verb's function as CallBody does. If `later` is not null, *later is 0 unless
+// the body sets it.
 template <class Body>
-int SubmitBody(kvd_request* request, Body body) {
-  return CallBody([&]() -> Status {
-    KVD_CHECK_OK(NotNull(request, "request"));
-    return body();
-  });
+int CallBody(kvd_request* later, Body body) {
+  if (later != nullptr) *later = 0;
+  return CallBody(body);
 }
 
 // Requests a verb and passes its reply to `give`, which writes the caller's outputs. If `later` is
@@ -145,12 +144,6 @@ T* CopyForCaller(const T* source, std::size_t count) {
   return static_cast<T*>(copy);
 }
 
-inline Status CheckTtl(std::uint32_t ttl_seconds) {
-  if (ttl_seconds <= wire::kTtlSecondsMax) return {};
-  return Fail(Code::kInvalidArgument, "ttl_seconds: ", ttl_seconds, ", at most ",
-              wire::kTtlSecondsMax);
-}
-
 inline SequenceHandle HandleFrom(kvd_sequence sequence) {
   return static_cast<SequenceHandle>(sequence);
 }
@@ -175,5 +168,16 @@ inline Status GiveText(const std::vector<std::byte>& found, char** text, std::si
 // Converts flags of the C interface, which have the values of wire::SubmissionFlags. A flag that is
 // not in `allowed` is an error.
 Result<std::uint16_t> FlagsFrom(std::uint32_t flags, std::uint32_t allowed);
+
+// The values of a kvd_sequence_options, in the form of the protocol.
+struct NewSequenceOptions {
+  std::uint16_t flags = 0;
+  std::uint32_t ttl_seconds = 0;
+};
+// Converts the caller's options; null: the defaults. Errors: kInvalidArgument (a flag that is not
+// in `allowed`, ttl_seconds).
+Result<NewSequenceOptions> NewSequenceFrom(const kvd_sequence_options* theirs,
+                                           std::uint32_t allowed);
+Status CheckTtl(std::uint32_t ttl_seconds);
 
 }  // namespace kvd

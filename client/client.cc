@@ -164,43 +164,9 @@ Result<wire::InfoReply> Client::Info() const {
   return reply.record;
 }
 
-Result<wire::CacheReply> Client::CacheInfo() const {
-  KVD_TRY(const auto reply, Call(wire::CacheArgs{}));
-  return reply.record;
-}
-
-Result<wire::ProfileReply> Client::Profile() const {
-  KVD_TRY(const auto reply, Call(wire::ProfileArgs{}));
-  return reply.record;
-}
-
-Result<wire::TuningReply> Client::Tuning() const {
-  KVD_TRY(const auto reply, Call(wire::TuningArgs{}));
-  return reply.record;
-}
-
 Result<bool> Client::Retain(SequenceHandle sequence, Force force) const {
   KVD_TRY(const auto reply, Call(wire::RetainArgs{sequence}, {}, ForceFlag(force)));
   return reply.stays;
-}
-
-Status Client::Pin(SequenceHandle sequence, bool is_pinned, Force force) const {
-  return CallForNothing(wire::PinArgs{sequence, is_pinned}, {}, ForceFlag(force));
-}
-
-Result<std::uint64_t> Client::DropRetained(Force force) const {
-  KVD_TRY(const auto reply, Call(wire::DropRetainedArgs{}, {}, ForceFlag(force)));
-  return reply.count;
-}
-
-Status Client::SetLife(SequenceHandle sequence, const SequenceLifetime& life, Force force) const {
-  return CallForNothing(wire::SetLifeArgs{sequence, life.ttl_seconds}, {},
-                        static_cast<std::uint16_t>(ForceFlag(force) | EphemeralFlag(life)));
-}
-
-Result<std::vector<wire::TenantEntry>> Client::Tenants() const {
-  KVD_TRY(auto reply, Call(wire::TenantsArgs{}));
-  return std::move(reply.entries);
 }
 
 Result<std::vector<wire::SequenceEntry>> Client::List() const {
@@ -306,19 +272,9 @@ Result<std::uint64_t> Client::Divide(SequenceHandle sequence, PosRange range,
   return reply.cells;
 }
 
-Result<wire::DefragReply> Client::Defrag() const {
-  KVD_TRY(const auto reply, Call(wire::DefragArgs{}));
-  return reply.record;
-}
-
 Result<wire::SequenceEntry> Client::Query(SequenceHandle sequence) const {
   KVD_TRY(const auto reply, Call(wire::QueryArgs{sequence}));
   return reply.entry;
-}
-
-Result<std::vector<wire::LogRecord>> Client::Log(SequenceHandle sequence) const {
-  KVD_TRY(auto reply, Call(wire::LogArgs{sequence}));
-  return std::move(reply.entries);
 }
 
 Result<std::vector<TokenAt>> Client::ReadTokens(SequenceHandle sequence, std::int32_t first_cell,

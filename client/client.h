@@ -85,10 +85,15 @@ class Client {
   // docs/sessions.md. Sequences of this session are not dropped by their destructors afterwards.
   Status Leave() const { return connection_->Leave(); }
 
-  // ------------------------------------------------------------------- any verb, typed Calls any
-  // verb: the type of `args` selects the verb (shm/verb_table.h). Each of the functions further
-  // below calls one verb and takes C++ types as arguments. `payload`: the payload that the verb's
-  // row in shm/verb_table.h describes.
+  // --------------------------------------------------------------------------- any verb, typed
+  // Calls any verb and waits for its reply: the type of `args` selects the verb.
+  // shm/verb_table.h has the types of arguments and replies, the flags and the errors; kvd.h says
+  // what each verb does. `payload`: the payload that the verb's row describes. Example:
+  //
+  //   client.Call(wire::PinArgs{.sequence = handle, .is_pinned = true}, {}, wire::kFlagForce)
+  //
+  // The further functions below call verbs whose payload they build, whose arguments they check, or
+  // whose reply they convert.
   template <wire::VerbArguments Args>
   Result<wire::ReplyOf<Args>> Call(const Args& args, const Payload& payload = {},
                                    std::uint16_t flags = 0) const {
@@ -114,15 +119,6 @@ class Client {
   // them.
   Result<RoundTrip> Ping(std::size_t payload_bytes = 0) const;
   Result<wire::InfoReply> Info() const;
-  // Returns the times that the phases of steps have taken since the daemon's start.
-  Result<wire::ProfileReply> Profile() const;
-  // Returns the state of the prompt cache on disk; is_on is 0 if the daemon has no prompt cache.
-  Result<wire::CacheReply> CacheInfo() const;
-  // Returns the choices of matrix products that the daemon uses, and where they come from.
-  Result<wire::TuningReply> Tuning() const;
-  // Returns the tenants with their limits and the amounts that they hold. Error: kPermission (the
-  // caller is neither of the tenants' uid nor of the daemon's, or is a tenant).
-  Result<std::vector<wire::TenantEntry>> Tenants() const;
   // Returns the sequences and the snapshots that this user may see.
   Result<std::vector<wire::SequenceEntry>> List() const;
   Result<std::vector<Snapshot>> Snapshots() const;
@@ -165,14 +161,6 @@ class Client {
   // Releases a sequence as at the end of the session: its pristine cells stay as a prefix for later
   // prompts until the room is needed. Returns false if the sequence was dropped instead.
   Result<bool> Retain(SequenceHandle sequence, Force force = Force::kNo) const;
-  // Pins or unpins the sequence. A pinned sequence is never evicted.
-  Status Pin(SequenceHandle sequence, bool is_pinned, Force force = Force::kNo) const;
-  // Sets the time after which the sequence expires; life.is_ephemeral makes it ephemeral, and an
-  // ephemeral sequence stays so. Error: kInvalidArgument (a retained sequence and is_ephemeral).
-  Status SetLife(SequenceHandle sequence, const SequenceLifetime& life,
-                 Force force = Force::kNo) const;
-  // Drops this user's retained sequences; with Force::kYes also pinned ones. Returns their number.
-  Result<std::uint64_t> DropRetained(Force force = Force::kNo) const;
   // Drops all sequences of this session except `sequence`.
   Status Keep(SequenceHandle sequence) const;
   Status Clear(SequenceHandle sequence) const;
@@ -180,9 +168,6 @@ class Client {
   Status Add(SequenceHandle sequence, PosRange range, std::int32_t delta) const;
   Result<std::uint64_t> Divide(SequenceHandle sequence, PosRange range, std::int32_t divisor) const;
   Result<wire::SequenceEntry> Query(SequenceHandle sequence) const;
-  // Returns the ancestry of the sequence: an entry for the sequence, its parent, the parent's
-  // parent and so on.
-  Result<std::vector<wire::LogRecord>> Log(SequenceHandle sequence) const;
   Result<std::vector<TokenAt>> ReadTokens(SequenceHandle sequence, std::int32_t first_cell = 0,
                                           std::int32_t cell_count = -1) const;
   // Errors: kNoTokenizer. flags: kFlagSpecial.
@@ -210,7 +195,7 @@ class Client {
                                     TokenId last) const;
   // Returns the embedding of a text with the pooling that the model's file declares. The daemon
   // does not store the tokens. flags: kFlagNormalize (scale rows to length 1). Errors: kUnsupported
-  // (the model has no embeddings), kInvalidArgument (the text is too long), kNoSpace (the rows
+  // (the model has no embeddings), kInvalidArgument (the text is too long), kTooLarge (the rows
   // exceed the output arena), kNumerical.
   Result<TextEmbedding> Embed(std::span<const TokenId> tokens, std::uint16_t flags = 0) const;
   // Returns the embedding of each of 1 to kEmbedTextsMax texts with a pooling; nullopt: that of the
@@ -292,11 +277,6 @@ class Client {
   // the message names the difference), kUnsupported, kNumerical, kNoSpace.
   Result<std::vector<ImportedSequence>> ImportLlama(std::span<const std::byte> file,
                                                     const LlamaReadOptions& options = {}) const;
-
-  // Defragments the pool between steps of other requests. Errors: kPermission (the caller does not
-  // have the daemon's uid), kBusy (another defragmentation is running), kNoSpace (the
-  // defragmentation could not complete; the cells moved so far stay moved).
-  Result<wire::DefragReply> Defrag() const;
 
  private:
   Result<Generation> SendGenerate(SequenceHandle sequence, const GenerateOptions& options,

@@ -74,11 +74,27 @@ Result<std::uint16_t> FlagsFrom(std::uint32_t flags, std::uint32_t allowed) {
               " for this call");
 }
 
+Result<NewSequenceOptions> NewSequenceFrom(const kvd_sequence_options* theirs,
+                                           std::uint32_t allowed) {
+  kvd_sequence_options ours{};
+  if (theirs != nullptr) KVD_CHECK_OK(ReadSized(*theirs, ours));
+  KVD_TRY(const std::uint16_t flags, FlagsFrom(ours.flags, allowed));
+  KVD_CHECK_OK(CheckTtl(ours.ttl_seconds));
+  return NewSequenceOptions{.flags = flags, .ttl_seconds = ours.ttl_seconds};
+}
+
+Status CheckTtl(std::uint32_t ttl_seconds) {
+  if (ttl_seconds <= wire::kTtlSecondsMax) return {};
+  return Fail(Code::kInvalidArgument, "ttl_seconds: ", ttl_seconds, ", at most ",
+              wire::kTtlSecondsMax);
+}
+
 }  // namespace kvd
 
 using namespace kvd;
 
 const char* kvd_error_message(void) { return last_message.c_str(); }
+
 int kvd_error_code(void) { return last_code; }
 
 const char* kvd_code_name(int code) {
@@ -138,92 +154,71 @@ int kvd_session(kvd_client* client, kvd_session_info* info) {
   });
 }
 
-namespace {
-
-Status Info(kvd_client* client, kvd_daemon_info* info, kvd_request* later) {
-  KVD_CHECK_OK(NotNull(info, "info"));
-  return Ask(client, later, wire::InfoArgs{}, {}, 0, [info](const auto& found) -> Status {
-    const wire::InfoReply& reply = found.record;
-    kvd_daemon_info ours{};
-    const auto copy_text = [](auto& to, const auto& from) {
-      std::memcpy(to, from, ::strnlen(from, sizeof from - 1));
-    };
-    copy_text(ours.model_name, reply.model_name);
-    copy_text(ours.architecture, reply.architecture);
-    copy_text(ours.kernels, reply.kernels);
-    copy_text(ours.version, reply.version);
-    ours.weight_bytes = reply.weight_bytes;
-    ours.pool_cells = reply.pool_cells;
-    ours.free_cells = reply.free_cells;
-    ours.live_cells = reply.live_cells;
-    ours.cell_bytes = reply.cell_bytes;
-    ours.uptime_ms = reply.uptime_ms;
-    ours.vocab_size = reply.vocab_size;
-    ours.context_trained = reply.context_trained;
-    ours.layer_count = reply.layer_count;
-    ours.embedding_size = reply.embedding_size;
-    ours.sequences_live = reply.sequences_live;
-    ours.sessions = reply.sessions;
-    ours.has_tokenizer = reply.has_tokenizer;
-    ours.bos_token = reply.bos_token;
-    ours.eos_token = reply.eos_token;
-    return WriteSized(ours, info);
+int kvd_info(kvd_client* client, kvd_daemon_info* info, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(info, "info"));
+    return Ask(client, later, wire::InfoArgs{}, {}, 0, [info](const auto& found) -> Status {
+      const wire::InfoReply& reply = found.record;
+      kvd_daemon_info ours{};
+      const auto copy_text = [](auto& to, const auto& from) {
+        std::memcpy(to, from, ::strnlen(from, sizeof from - 1));
+      };
+      copy_text(ours.model_name, reply.model_name);
+      copy_text(ours.architecture, reply.architecture);
+      copy_text(ours.kernels, reply.kernels);
+      copy_text(ours.version, reply.version);
+      ours.weight_bytes = reply.weight_bytes;
+      ours.pool_cells = reply.pool_cells;
+      ours.free_cells = reply.free_cells;
+      ours.live_cells = reply.live_cells;
+      ours.cell_bytes = reply.cell_bytes;
+      ours.uptime_ms = reply.uptime_ms;
+      ours.vocab_size = reply.vocab_size;
+      ours.context_trained = reply.context_trained;
+      ours.layer_count = reply.layer_count;
+      ours.embedding_size = reply.embedding_size;
+      ours.sequences_live = reply.sequences_live;
+      ours.sessions = reply.sessions;
+      ours.has_tokenizer = reply.has_tokenizer;
+      ours.bos_token = reply.bos_token;
+      ours.eos_token = reply.eos_token;
+      return WriteSized(ours, info);
+    });
   });
 }
 
-Status Defrag(kvd_client* client, kvd_defrag_report* report, kvd_request* later) {
-  return Ask(client, later, wire::DefragArgs{}, {}, 0, [report](const auto& found) -> Status {
-    const wire::DefragReply& reply = found.record;
-    if (report != nullptr) {
-      *report = {reply.cells_moved, reply.cells_settled, reply.blocks_freed, reply.bytes_returned,
-                 reply.packing_ns,  reply.returning_ns,  reply.settling_ns};
-    }
-    return {};
+int kvd_defrag(kvd_client* client, kvd_defrag_report* report, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    return Ask(client, later, wire::DefragArgs{}, {}, 0, [report](const auto& found) -> Status {
+      const wire::DefragReply& reply = found.record;
+      if (report != nullptr) {
+        *report = {reply.cells_moved, reply.cells_settled, reply.blocks_freed, reply.bytes_returned,
+                   reply.packing_ns,  reply.returning_ns,  reply.settling_ns};
+      }
+      return {};
+    });
   });
 }
 
-Status Ping(kvd_client* client, std::size_t payload_bytes, std::uint64_t* nanoseconds,
-            kvd_request* later) {
-  const std::vector<std::byte> sent(payload_bytes, std::byte{0x5a});
-  const std::span<const std::byte> payload(sent);
-  const auto begin = std::chrono::steady_clock::now();
-  return Ask(client, later, wire::PingArgs{}, PayloadOf(payload), 0,
-             [=](const wire::PingReply& reply) -> Status {
-               const auto elapsed = std::chrono::steady_clock::now() - begin;
-               if (reply.bytes.size() != payload_bytes ||
-                   std::ranges::count(reply.bytes, std::byte{0x5a}) != std::ssize(reply.bytes)) {
-                 return Fail(Code::kCorrupt, "ping: the received bytes differ from those sent");
-               }
-               if (nanoseconds != nullptr) {
-                 *nanoseconds =
-                     static_cast<std::uint64_t>(std::chrono::nanoseconds(elapsed).count());
-               }
-               return {};
-             });
-}
-
-}  // namespace
-
-int kvd_info(kvd_client* client, kvd_daemon_info* info) {
-  return CallBody([&] { return Info(client, info, nullptr); });
-}
-int kvd_info_submit(kvd_client* client, kvd_daemon_info* info, kvd_request* request) {
-  return SubmitBody(request, [&] { return Info(client, info, request); });
-}
-
-int kvd_defrag(kvd_client* client, kvd_defrag_report* report) {
-  return CallBody([&] { return Defrag(client, report, nullptr); });
-}
-int kvd_defrag_submit(kvd_client* client, kvd_defrag_report* report, kvd_request* request) {
-  return SubmitBody(request, [&] { return Defrag(client, report, request); });
-}
-
-int kvd_ping(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds) {
-  return CallBody([&] { return Ping(client, payload_bytes, nanoseconds, nullptr); });
-}
-int kvd_ping_submit(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds,
-                    kvd_request* request) {
-  return SubmitBody(request, [&] { return Ping(client, payload_bytes, nanoseconds, request); });
+int kvd_ping(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    const std::vector<std::byte> sent(payload_bytes, std::byte{0x5a});
+    const std::span<const std::byte> payload(sent);
+    const auto begin = std::chrono::steady_clock::now();
+    return Ask(client, later, wire::PingArgs{}, PayloadOf(payload), 0,
+               [=](const wire::PingReply& reply) -> Status {
+                 const auto elapsed = std::chrono::steady_clock::now() - begin;
+                 if (reply.bytes.size() != payload_bytes ||
+                     std::ranges::count(reply.bytes, std::byte{0x5a}) != std::ssize(reply.bytes)) {
+                   return Fail(Code::kCorrupt, "ping: the received bytes differ from those sent");
+                 }
+                 if (nanoseconds != nullptr) {
+                   *nanoseconds =
+                       static_cast<std::uint64_t>(std::chrono::nanoseconds(elapsed).count());
+                 }
+                 return {};
+               });
+  });
 }
 
 const char* kvd_prefix_limit_name(int limit) {

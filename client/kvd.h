@@ -30,20 +30,23 @@
  *    kvd_connect fails with KVD_VERSION_MISMATCH, and the error message names both versions. Later
  *    versions of the library may add members at the end of structs with a `size` member: set `size`
  *    to sizeof the struct (the kvd_..._init functions set it).
- *  - Asynchronous calls. kvd_..._submit copies its arguments, sends the request of a verb and
- *    returns. kvd_finish waits for the answer, writes the outputs and returns the verb's code; the
- *    outputs must stay valid until kvd_finish returns. kvd_wait_any and kvd_event_fd report when a
- *    request has an answer or a piece. Submitting never blocks: if the ring is full, the library
- *    queues the request, and later calls send the queued requests in order. Decode and generate
- *    requests return pieces, which kvd_decode_next and kvd_generate_next take. kvd_connect,
- *    kvd_renew and the kvd_state_ functions have no asynchronous form. kvd_load_submit does not
- *    decode sequences that were saved as tokens only; the caller decodes their tokens.
+ *  - Calls that wait, and calls that do not. The last parameter of a verb's function is `later`. If
+ *    `later` is null, the function waits for the answer, writes its outputs and returns the verb's
+ *    code. If `later` is not null, the function copies its arguments, sends the request, sets
+ *    *later to the request's id and returns; *later is 0 if the function returns an error.
+ *    kvd_finish then waits for the answer, writes the outputs and returns the verb's code. The
+ *    outputs that were given to a function with `later` must stay valid until kvd_finish returns a
+ *    code other than KVD_TIMEOUT, or until kvd_abandon or kvd_close returns; afterwards nothing is
+ *    written to them. Submitting never blocks: if the ring is full, the library queues the request,
+ *    and later calls send the queued requests in order. kvd_wait_any and kvd_event_fd report when a
+ *    request has an answer or a piece. Functions without `later` send no request, or have only the
+ *    form that waits (kvd_connect, kvd_renew, the kvd_state_ functions).
  *  - Signals. The library ignores EINTR, raises no SIGPIPE, and installs no handlers.
  *
  * Every function that returns int returns KVD_OK or the code of its error; kvd_error_message()
  * returns the text of this thread's last error. Outputs are written only on success, unless stated
- * otherwise. Any call on a client may return these codes, in addition to the codes named at the
- * call:
+ * otherwise; a pointer to an output may be null only where the function's comment says so. Any call
+ * on a client may return these codes, in addition to the codes named at the call:
  *    KVD_INVALID_ARGUMENT  a null pointer, a number out of range, a forked child
  *    KVD_TIMEOUT           the client's timeout_ms has passed; the request may still be applied
  *    KVD_DISCONNECTED      the connection is lost, and reconnecting failed for reconnect_timeout_ms
@@ -67,7 +70,7 @@ extern "C" {
 
 typedef struct kvd_client kvd_client;
 typedef uint64_t kvd_sequence; /* a handle; 0: none */
-typedef uint64_t kvd_request;  /* the id of an asynchronous request; 0: none */
+typedef uint64_t kvd_request;  /* the id of a request that was submitted with `later`; 0: none */
 typedef int32_t kvd_token;
 
 /* The numbers of the codes are stable; new codes are added at the end. */
@@ -96,20 +99,143 @@ enum kvd_code {
   KVD_TOO_LARGE = 21     /* the arguments exceed a limit of one request: it fails again */
 };
 
+/* -------------------------------------------------------------------------------- a first program
+ *
+ * A program that continues a text and prints the continuation needs these functions (checks of the
+ * codes are left out; Show is a kvd_piece_function):
+ *
+ *   kvd_connect(NULL, &client);
+ *   kvd_sequence_create(client, NULL, &sequence, NULL);
+ *   kvd_generate_params_init(&params, sizeof params);
+ *   kvd_tokenize(client, text, strlen(text), KVD_ADD_SPECIAL, &tokens, &params.token_count, NULL);
+ *   params.tokens = tokens;
+ *   kvd_generate(client, sequence, &params, Show, NULL, NULL, NULL);
+ *   kvd_free(tokens);
+ *   kvd_close(client);
+ *
+ * The structs are described in the sections below. */
+
+typedef struct kvd_connect_options kvd_connect_options;
+typedef struct kvd_sequence_options kvd_sequence_options;
+typedef struct kvd_fork_info kvd_fork_info;
+typedef struct kvd_generate_params kvd_generate_params;
+typedef struct kvd_generate_result kvd_generate_result;
+typedef struct kvd_piece kvd_piece;
+
 /* The message of this thread's last error; never null. The message is valid until this thread's
  * next call. */
 const char* kvd_error_message(void);
 /* Returns the name of a code: "no_space" for KVD_NO_SPACE, "unknown" for a number that is no
  * code. */
 const char* kvd_code_name(int code);
-/* Returns the protocol version that this library speaks. */
-uint32_t kvd_protocol_version(void);
 /* Frees memory that a call returned by pointer (text, lists). `pointer` may be null. */
 void kvd_free(void* pointer);
 
+/* Sets all members of *options to their defaults. `size`: sizeof *options. */
+void kvd_connect_options_init(kvd_connect_options* options, size_t size);
+/* Opens a session: *client becomes its client. `options` may be null. Errors: KVD_DISCONNECTED (no
+ * daemon listens; the message says how to start one), KVD_PERMISSION, KVD_VERSION_MISMATCH,
+ * KVD_NO_SPACE (a limit of the daemon). */
+int kvd_connect(const kvd_connect_options* options, kvd_client** client);
+/* Ends the session and frees the client. kvd_close cancels requests in flight. The daemon retains
+ * the pristine cells of the session's sequences until the room is needed (see kvd_sequence_retain).
+ * `client` may be null. */
+void kvd_close(kvd_client* client);
+
+enum kvd_flags {
+  /* The call may change sequences of this user's other sessions, or replace an existing name. */
+  KVD_FORCE = 1,
+  KVD_PUBLIC = 2,      /* publish: every user that may connect can fork the snapshot */
+  KVD_ADD_SPECIAL = 4, /* kvd_tokenize: the tokens begin with the model's begin token */
+  /* For kvd_tokenize: a text such as "<|eot|>" becomes the special token of that name. */
+  KVD_PARSE_SPECIAL = 8,
+  KVD_SPECIAL = 16,       /* kvd_detokenize, kvd_read_text: the text shows special tokens */
+  KVD_ADD_ASSISTANT = 32, /* kvd_chat: the prompt ends with the header of the assistant's turn */
+  KVD_NORMALIZE = 128,    /* kvd_embed: the rows are scaled to length 1 */
+  KVD_EPHEMERAL = 512     /* kvd_sequence_options, kvd_sequence_life */
+};
+
+/* Creates an empty sequence: *sequence becomes its handle. options (may be null): flag
+ * KVD_EPHEMERAL, ttl_seconds. Errors: KVD_NO_SPACE (too many sequences), KVD_INVALID_ARGUMENT (the
+ * options). */
+int kvd_sequence_create(kvd_client* client, const kvd_sequence_options* options,
+                        kvd_sequence* sequence, kvd_request* later);
+/* Creates `count` (1..1024) forks, each with the first `cell_count` cells (negative: all) of the
+ * sequence. No cell is copied. forks[count] becomes the handles of the forks; *info (may be null)
+ * describes them. options (may be null): flag KVD_EPHEMERAL, ttl_seconds; forks do not inherit the
+ * time of expiry. Errors: KVD_NO_SPACE, KVD_INVALID_ARGUMENT (count, cell_count, the options). */
+int kvd_sequence_fork(kvd_client* client, kvd_sequence sequence, int32_t cell_count, uint32_t count,
+                      const kvd_sequence_options* options, kvd_sequence* forks, kvd_fork_info* info,
+                      kvd_request* later);
+/* Drops the sequence without retaining its cells. flags: KVD_FORCE. */
+int kvd_sequence_drop(kvd_client* client, kvd_sequence sequence, uint32_t flags,
+                      kvd_request* later);
+
+/* Converts UTF-8 text to tokens: *tokens becomes an array of *token_count tokens. Free *tokens with
+ * kvd_free. flags: KVD_ADD_SPECIAL, KVD_PARSE_SPECIAL. Errors: KVD_NO_TOKENIZER. */
+int kvd_tokenize(kvd_client* client, const char* text, size_t text_bytes, uint32_t flags,
+                 kvd_token** tokens, size_t* token_count, kvd_request* later);
+
+/* Sets all members of *params to their defaults. `size`: sizeof *params. */
+void kvd_generate_params_init(kvd_generate_params* params, size_t size);
+/* kvd_generate calls this function for every piece, in the thread that called kvd_generate. A
+ * kvd_piece_function returns 0 to continue; any other value cancels the request. A
+ * kvd_piece_function may call any function on this client but must not wait for the request whose
+ * piece it receives. */
+typedef int (*kvd_piece_function)(void* user, const kvd_piece* piece);
+/* Appends the prompt, samples tokens, and passes pieces to `on_piece` (may be null) until the
+ * generation ends; then *result (may be null) is written. With `later`, `on_piece` and `result`
+ * must be null, and kvd_generate_next gives the pieces and the result. Errors: KVD_CANCELLED
+ * (cancelled by `on_piece` or kvd_cancel; the computed tokens stay in the sequence), KVD_NO_SPACE,
+ * KVD_NUMERICAL, KVD_CONFLICT, KVD_INVALID_ARGUMENT (names the field of the parameters). If
+ * kvd_generate fails with KVD_TIMEOUT, it cancels the request. */
+int kvd_generate(kvd_client* client, kvd_sequence sequence, const kvd_generate_params* params,
+                 kvd_piece_function on_piece, void* user, kvd_generate_result* result,
+                 kvd_request* later);
+
+/* ------------------------------------------------------------------------------ text in, text out
+ *
+ * kvd_tokenize and kvd_generate do this in two calls; the section "text" has chat templates. */
+
+/* --------------------------------------------------------------------------------------- requests
+ *
+ * Requests that were submitted with `later`. Many requests on many sequences may be in flight. */
+
+/* Waits for the answer of a request of any verb except decode and generate, and writes the outputs
+ * that were given to the verb's function. Errors: those of the verb, which end the request;
+ * KVD_TIMEOUT, which does not end the request; KVD_NOT_FOUND (no request has this id, or the
+ * request has ended). */
+int kvd_finish(kvd_client* client, kvd_request request, int32_t timeout_ms);
+
+/* Waits until one of the requests has an answer or a piece to take; *index becomes the index of
+ * this request in `requests`. Errors: KVD_NOT_FOUND (none of the requests is in flight). */
+int kvd_wait_any(kvd_client* client, const kvd_request* requests, size_t count, int32_t timeout_ms,
+                 size_t* index);
+/* Returns a descriptor for an event loop (poll, epoll, select; for reading), which replaces a
+ * waiting thread. The descriptor becomes readable when a request may have an answer or a piece.
+ * When the descriptor is readable, call kvd_wait_any with timeout 0 and take the result, and repeat
+ * until kvd_wait_any returns KVD_TIMEOUT (or KVD_NOT_FOUND, if no request is in flight). Before the
+ * first wait on the descriptor, also call kvd_wait_any with timeout 0 until it returns KVD_TIMEOUT
+ * or KVD_NOT_FOUND. Use the descriptor of kvd_event_fd only for waiting: do not read from the
+ * descriptor or close it. The descriptor stays the same when the connection is lost and restored
+ * (while the library reconnects, kvd_wait_any may take 100 ms); kvd_close closes it. Errors:
+ * KVD_IO. */
+int kvd_event_fd(kvd_client* client, int* descriptor);
+/* Cancels a request, from any thread: the request then fails with KVD_CANCELLED. *was_found (may be
+ * null) becomes 1, or 0 if the request had already ended. */
+int kvd_cancel(kvd_client* client, kvd_request target, int* was_found, kvd_request* later);
+/* Cancels a request and discards its outputs: nothing is written to them after kvd_abandon.
+ * kvd_abandon ignores unknown requests. */
+void kvd_abandon(kvd_client* client, kvd_request request);
+
 /* ----------------------------------------------------------------------------------- connection */
 
-typedef struct kvd_connect_options {
+/* Returns the code of this thread's last error, or KVD_OK if no call of this thread has failed. */
+int kvd_error_code(void);
+/* Returns the protocol version that this library speaks. */
+uint32_t kvd_protocol_version(void);
+
+struct kvd_connect_options {
   size_t size; /* sizeof(kvd_connect_options) */
   /* Path of the socket; null: $KVD_SOCKET, else the default path of daemon_name. */
   const char* socket_path;
@@ -135,26 +261,16 @@ typedef struct kvd_connect_options {
   /* Seconds for which the daemon keeps the session after the connection is lost without kvd_close,
    * or after kvd_leave, also if this process has ended; at most 604,800. Another process resumes
    * the session with session_token. Requests in flight stop after the step in progress; the other
-   * process continues a generation with kvd_generate_resume_submit. Default 0: the session ends
-   * with this process. */
+   * process continues a generation with kvd_generate_resume. Default 0: the session ends with this
+   * process. */
   uint32_t outlive_seconds;
   /* The tenant to which the session belongs; all zero (default): the uid itself. The daemon accepts
    * tenants only from the uid of its flag --tenant-uid. */
   uint8_t tenant[16];
   /* The token of the session to resume (kvd_session_info); all zero (default): a new session. */
   uint8_t session_token[16];
-} kvd_connect_options;
-/* Sets all members of *options to their defaults. `size`: sizeof *options. */
-void kvd_connect_options_init(kvd_connect_options* options, size_t size);
+};
 
-/* Opens a session. `options` may be null. Errors: KVD_DISCONNECTED (no daemon listens; the message
- * says how to start one), KVD_PERMISSION, KVD_VERSION_MISMATCH, KVD_NO_SPACE (a limit of the
- * daemon). */
-int kvd_connect(const kvd_connect_options* options, kvd_client** client);
-/* Ends the session and frees the client. kvd_close cancels requests in flight. The daemon retains
- * the pristine cells of the session's sequences until the room is needed (see kvd_sequence_retain).
- * `client` may be null. */
-void kvd_close(kvd_client* client);
 /* Closes the connection without ending the session, so that another process can resume the session
  * with its token (outlive_seconds). Requests in flight stop after the step in progress. Received
  * outputs stay valid. Every later call on the client except kvd_close and kvd_renew fails with
@@ -175,8 +291,8 @@ typedef struct kvd_session_info {
   /* With this token another process may resume the session; all zero: it cannot be resumed. */
   uint8_t session_token[16];
 } kvd_session_info;
-/* Returns the values that the daemon sent when the session was opened. kvd_session makes no
- * request. */
+/* Writes the values that the daemon sent when the session was opened to *info. kvd_session makes no
+ * request. Errors: KVD_INVALID_ARGUMENT (info->size). */
 int kvd_session(kvd_client* client, kvd_session_info* info);
 
 typedef struct kvd_daemon_info {
@@ -201,9 +317,9 @@ typedef struct kvd_daemon_info {
   int32_t bos_token; /* -1: none */
   int32_t eos_token; /* -1: none */
 } kvd_daemon_info;
-/* Asks the daemon for a description of its model, its pool and itself. */
-int kvd_info(kvd_client* client, kvd_daemon_info* info);
-int kvd_info_submit(kvd_client* client, kvd_daemon_info* info, kvd_request* request);
+/* Writes a description of the daemon's model, its pool and itself to *info; info->size is set
+ * before the call. Errors: KVD_INVALID_ARGUMENT (info->size). */
+int kvd_info(kvd_client* client, kvd_daemon_info* info, kvd_request* later);
 
 /* ------------------------------------------------------------------------------------- live map */
 
@@ -268,11 +384,9 @@ int kvd_map_read_blocks(const kvd_map* map, kvd_map_block** blocks, size_t* coun
 /* `map` may be null. */
 void kvd_map_close(kvd_map* map);
 
-/* Measures one round trip in nanoseconds. `payload_bytes`: at most 4096, sent in both
- * directions. */
-int kvd_ping(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds);
-int kvd_ping_submit(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds,
-                    kvd_request* request);
+/* Measures one round trip. *nanoseconds (may be null) becomes its time, with `later` the time until
+ * kvd_finish takes the answer. `payload_bytes`: at most 4096, sent in both directions. */
+int kvd_ping(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds, kvd_request* later);
 
 typedef struct kvd_defrag_report {
   uint64_t cells_moved;
@@ -285,128 +399,79 @@ typedef struct kvd_defrag_report {
   uint64_t returning_ns; /* time spent on returning bytes; not part of packing_ns */
   uint64_t settling_ns;
 } kvd_defrag_report;
-/* Defragments the pool between steps of other requests. `report` may be null. Errors:
- * KVD_PERMISSION (the caller is not the daemon's user), KVD_BUSY (another defragmentation is
- * running), KVD_NO_SPACE (the defragmentation could not complete; the cells moved so far stay
- * moved). */
-int kvd_defrag(kvd_client* client, kvd_defrag_report* report);
-int kvd_defrag_submit(kvd_client* client, kvd_defrag_report* report, kvd_request* request);
+/* Defragments the pool between steps of other requests. *report (may be null) becomes what was
+ * done. Errors: KVD_PERMISSION (the caller is not the daemon's user), KVD_BUSY (another
+ * defragmentation is running), KVD_NO_SPACE (the defragmentation could not complete; the cells
+ * moved so far stay moved). */
+int kvd_defrag(kvd_client* client, kvd_defrag_report* report, kvd_request* later);
 
 /* ------------------------------------------------------------------------------------- sequences
  *
  * A sequence is a list of tokens with their computed state. Ranges are half-open ranges of
  * positions [p0, p1); p1 < 0: to the end. */
 
-enum kvd_flags {
-  /* The call may change sequences of this user's other sessions, or replace an existing name. */
-  KVD_FORCE = 1,
-  KVD_PUBLIC = 2,      /* publish: every user that may connect can fork the snapshot */
-  KVD_ADD_SPECIAL = 4, /* kvd_tokenize: the tokens begin with the model's begin token */
-  /* For kvd_tokenize: a text such as "<|eot|>" becomes the special token of that name. */
-  KVD_PARSE_SPECIAL = 8,
-  KVD_SPECIAL = 16,       /* kvd_detokenize, kvd_read_text: the text shows special tokens */
-  KVD_ADD_ASSISTANT = 32, /* kvd_chat: the prompt ends with the header of the assistant's turn */
-  KVD_NORMALIZE = 128,    /* kvd_embed: the rows are scaled to length 1 */
-  KVD_EPHEMERAL = 512     /* kvd_sequence_life, kvd_..._with */
+/* Options of a new sequence: one that kvd_sequence_create creates, forks, or a snapshot. All
+ * members but `size` may be 0. */
+struct kvd_sequence_options {
+  size_t size; /* sizeof(kvd_sequence_options) */
+  /* KVD_EPHEMERAL: no prompt reuses the sequence's cells, except by a fork, and the sequence is
+   * dropped when it is released. kvd_publish also takes KVD_PUBLIC and KVD_FORCE. */
+  uint32_t flags;
+  /* Seconds after which the daemon drops the sequence, at most 31,536,000; 0: it does not
+   * expire. */
+  uint32_t ttl_seconds;
 };
 
-/* Creates an empty sequence. Errors: KVD_NO_SPACE (too many sequences). */
-int kvd_sequence_create(kvd_client* client, kvd_sequence* sequence);
-int kvd_sequence_create_submit(kvd_client* client, kvd_sequence* sequence, kvd_request* request);
-/* The same for a sequence that expires after `ttl_seconds` (kvd_sequence_life). flags:
- * KVD_EPHEMERAL. Errors: also KVD_INVALID_ARGUMENT (the range). */
-int kvd_sequence_create_with(kvd_client* client, uint32_t ttl_seconds, uint32_t flags,
-                             kvd_sequence* sequence);
-int kvd_sequence_create_with_submit(kvd_client* client, uint32_t ttl_seconds, uint32_t flags,
-                                    kvd_sequence* sequence, kvd_request* request);
-
-typedef struct kvd_fork_info {
+struct kvd_fork_info {
   uint64_t engine_ns;  /* nanoseconds spent in the daemon's engine */
   uint64_t cell_count; /* number of cells of each fork */
   /* Number of tokens computed again, if a recurrent model has no checkpoint after cell_count
    * cells. */
   uint64_t tokens_replayed;
-} kvd_fork_info;
-/* Creates `count` (1..1024) forks, each with the first `cell_count` cells (negative: all) of the
- * sequence. No cell is copied. `forks` has room for `count` handles; `info` may be null. Errors:
- * KVD_NO_SPACE. */
-int kvd_sequence_fork(kvd_client* client, kvd_sequence sequence, int32_t cell_count, uint32_t count,
-                      kvd_sequence* forks, kvd_fork_info* info);
-int kvd_sequence_fork_submit(kvd_client* client, kvd_sequence sequence, int32_t cell_count,
-                             uint32_t count, kvd_sequence* forks, kvd_fork_info* info,
-                             kvd_request* request);
-/* The same for forks that expire after `ttl_seconds` (kvd_sequence_life); forks do not inherit the
- * time of expiry. flags: KVD_EPHEMERAL. Errors: also KVD_INVALID_ARGUMENT (the range). */
-int kvd_sequence_fork_with(kvd_client* client, kvd_sequence sequence, int32_t cell_count,
-                           uint32_t count, uint32_t ttl_seconds, uint32_t flags,
-                           kvd_sequence* forks, kvd_fork_info* info);
-int kvd_sequence_fork_with_submit(kvd_client* client, kvd_sequence sequence, int32_t cell_count,
-                                  uint32_t count, uint32_t ttl_seconds, uint32_t flags,
-                                  kvd_sequence* forks, kvd_fork_info* info, kvd_request* request);
-/* Drops the sequence without retaining its cells. flags: KVD_FORCE. */
-int kvd_sequence_drop(kvd_client* client, kvd_sequence sequence, uint32_t flags);
-int kvd_sequence_drop_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags,
-                             kvd_request* request);
-/* Copies a range into another sequence. `cells` (copied cells) and `replayed` (tokens that a
- * recurrent model computed again) may be null. Errors: KVD_EXISTS (the destination has cells in
- * that range), KVD_UNSUPPORTED (recurrent models: the range does not start at the source's first
- * cell, or the destination has cells). */
+};
+/* Copies a range into another sequence. *cells (may be null) becomes the number of copied cells,
+ * *replayed (may be null) the number of tokens that a recurrent model computed again. Errors:
+ * KVD_EXISTS (the destination has cells in that range), KVD_UNSUPPORTED (recurrent models: the
+ * range does not start at the source's first cell, or the destination has cells). */
 int kvd_sequence_copy(kvd_client* client, kvd_sequence source, kvd_sequence destination, int32_t p0,
-                      int32_t p1, uint64_t* cells, uint64_t* replayed);
-int kvd_sequence_copy_submit(kvd_client* client, kvd_sequence source, kvd_sequence destination,
-                             int32_t p0, int32_t p1, uint64_t* cells, uint64_t* replayed,
-                             kvd_request* request);
-/* Removes a range. `cells` (removed cells) and `replayed` (tokens that a recurrent model computed
- * again) may be null. Errors: KVD_NO_SPACE (recurrent models: no free state slot), KVD_WINDOW_LOST
- * (sliding windows: the next token would attend to cells that were dropped). */
+                      int32_t p1, uint64_t* cells, uint64_t* replayed, kvd_request* later);
+/* Removes a range. *cells (may be null) becomes the number of removed cells, *replayed (may be
+ * null) the number of tokens that a recurrent model computed again. Errors: KVD_NO_SPACE (recurrent
+ * models: no free state slot), KVD_WINDOW_LOST (sliding windows: the next token would attend to
+ * cells that were dropped). */
 int kvd_sequence_remove(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
-                        uint64_t* cells, uint64_t* replayed);
-int kvd_sequence_remove_submit(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
-                               uint64_t* cells, uint64_t* replayed, kvd_request* request);
+                        uint64_t* cells, uint64_t* replayed, kvd_request* later);
 /* Releases the sequence as at the end of the session: its pristine cells (computed in order from
  * position 0) stay as a prefix for later prompts of the same user and salt until the room is
- * needed; its other cells are removed. *is_retained (may be null) becomes 0 if the sequence was
- * dropped instead, because it has too few pristine cells or another retained sequence holds the
+ * needed; its other cells are removed. *is_retained (may be null) becomes 1, or 0 if the sequence
+ * was dropped instead, because it has too few pristine cells or another retained sequence holds the
  * same tokens. flags: KVD_FORCE. */
-int kvd_sequence_retain(kvd_client* client, kvd_sequence sequence, uint32_t flags,
-                        int* is_retained);
-int kvd_sequence_retain_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags,
-                               int* is_retained, kvd_request* request);
+int kvd_sequence_retain(kvd_client* client, kvd_sequence sequence, uint32_t flags, int* is_retained,
+                        kvd_request* later);
 /* Pins or unpins the sequence. A pinned sequence is never evicted. flags: KVD_FORCE. */
-int kvd_sequence_pin(kvd_client* client, kvd_sequence sequence, int is_pinned, uint32_t flags);
-int kvd_sequence_pin_submit(kvd_client* client, kvd_sequence sequence, int is_pinned,
-                            uint32_t flags, kvd_request* request);
+int kvd_sequence_pin(kvd_client* client, kvd_sequence sequence, int is_pinned, uint32_t flags,
+                     kvd_request* later);
 /* Sets the seconds after which the daemon drops the sequence, at most 31,536,000; 0: it does not
  * expire. flags: KVD_EPHEMERAL (no prompt reuses the sequence's cells, and the sequence is dropped
  * when it is released; forks inherit this, and it cannot be undone), KVD_FORCE. Errors:
  * KVD_INVALID_ARGUMENT (the range; KVD_EPHEMERAL for a retained sequence). */
 int kvd_sequence_life(kvd_client* client, kvd_sequence sequence, uint32_t ttl_seconds,
-                      uint32_t flags);
-int kvd_sequence_life_submit(kvd_client* client, kvd_sequence sequence, uint32_t ttl_seconds,
-                             uint32_t flags, kvd_request* request);
-/* Drops this user's retained sequences. `count` (may be null): the number of dropped sequences.
- * flags: KVD_FORCE (also drops pinned ones). */
-int kvd_drop_retained(kvd_client* client, uint32_t flags, uint64_t* count);
-int kvd_drop_retained_submit(kvd_client* client, uint32_t flags, uint64_t* count,
-                             kvd_request* request);
+                      uint32_t flags, kvd_request* later);
+/* Drops this user's retained sequences. *count (may be null) becomes the number of dropped
+ * sequences. flags: KVD_FORCE (also drops pinned ones). */
+int kvd_drop_retained(kvd_client* client, uint32_t flags, uint64_t* count, kvd_request* later);
 /* Drops all sequences of this session except `sequence`. */
-int kvd_sequence_keep(kvd_client* client, kvd_sequence sequence);
-int kvd_sequence_keep_submit(kvd_client* client, kvd_sequence sequence, kvd_request* request);
+int kvd_sequence_keep(kvd_client* client, kvd_sequence sequence, kvd_request* later);
 /* Removes all cells of the sequence. */
-int kvd_sequence_clear(kvd_client* client, kvd_sequence sequence);
-int kvd_sequence_clear_submit(kvd_client* client, kvd_sequence sequence, kvd_request* request);
+int kvd_sequence_clear(kvd_client* client, kvd_sequence sequence, kvd_request* later);
 /* Adds `delta` to the positions of a range. Errors: KVD_INVALID_ARGUMENT (the shift would make
  * positions overlap, change their order or go below 0). */
 int kvd_sequence_add(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
-                     int32_t delta);
-int kvd_sequence_add_submit(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
-                            int32_t delta, kvd_request* request);
-/* Divides the positions of a range by `divisor` (at least 1). `cells` (number of rewritten cells)
- * may be null. */
+                     int32_t delta, kvd_request* later);
+/* Divides the positions of a range by `divisor` (at least 1). *cells (may be null) becomes the
+ * number of rewritten cells. Errors: KVD_INVALID_ARGUMENT (the divisor). */
 int kvd_sequence_divide(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
-                        int32_t divisor, uint64_t* cells);
-int kvd_sequence_divide_submit(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
-                               int32_t divisor, uint64_t* cells, kvd_request* request);
+                        int32_t divisor, uint64_t* cells, kvd_request* later);
 
 enum kvd_sequence_flags {
   KVD_SEQUENCE_LIVE = 1,
@@ -431,14 +496,27 @@ typedef struct kvd_sequence_info {
   uint32_t expires_in_seconds; /* rounded up; 0: the sequence does not expire */
   uint64_t age_ms;
 } kvd_sequence_info;
-/* Describes one sequence. */
-int kvd_sequence_query(kvd_client* client, kvd_sequence sequence, kvd_sequence_info* info);
-int kvd_sequence_query_submit(kvd_client* client, kvd_sequence sequence, kvd_sequence_info* info,
-                              kvd_request* request);
-/* Lists all sequences that this user may see. Free *list with kvd_free. */
-int kvd_list(kvd_client* client, kvd_sequence_info** list, size_t* count);
-int kvd_list_submit(kvd_client* client, kvd_sequence_info** list, size_t* count,
-                    kvd_request* request);
+/* Writes a description of the sequence to *info. */
+int kvd_sequence_query(kvd_client* client, kvd_sequence sequence, kvd_sequence_info* info,
+                       kvd_request* later);
+/* Lists all sequences that this user may see: *list becomes an array of *count entries. Free *list
+ * with kvd_free. */
+int kvd_list(kvd_client* client, kvd_sequence_info** list, size_t* count, kvd_request* later);
+
+typedef struct kvd_token_at {
+  kvd_token token;
+  int32_t pos;
+} kvd_token_at;
+/* Reads `cell_count` (negative: all) cells from index `first_cell` on: *tokens becomes an array of
+ * *token_count tokens with their positions. Free *tokens with kvd_free. */
+int kvd_read_tokens(kvd_client* client, kvd_sequence sequence, int32_t first_cell,
+                    int32_t cell_count, kvd_token_at** tokens, size_t* token_count,
+                    kvd_request* later);
+/* Gives the text of the sequence's tokens: *text becomes a zero-terminated text of *text_bytes
+ * bytes without the zero; free *text with kvd_free. flags: KVD_SPECIAL. Errors: KVD_NO_TOKENIZER.
+ * */
+int kvd_read_text(kvd_client* client, kvd_sequence sequence, uint32_t flags, char** text,
+                  size_t* text_bytes, kvd_request* later);
 
 /* ------------------------------------------------------------------------------------ computing */
 
@@ -502,10 +580,10 @@ typedef struct kvd_why_info {
   char prompt_text[64];
   char cached_text[64];
 } kvd_why_info;
-/* Fills *info for a prompt. kvd_why computes no tokens and changes no sequence. */
-int kvd_why(kvd_client* client, const kvd_token* tokens, size_t token_count, kvd_why_info* info);
-int kvd_why_submit(kvd_client* client, const kvd_token* tokens, size_t token_count,
-                   kvd_why_info* info, kvd_request* request);
+/* Writes to *info what of a prompt could be reused. kvd_why computes no tokens and changes no
+ * sequence. Errors: KVD_INVALID_ARGUMENT (no tokens). */
+int kvd_why(kvd_client* client, const kvd_token* tokens, size_t token_count, kvd_why_info* info,
+            kvd_request* later);
 
 enum kvd_edit_kind {
   KVD_EDIT_REMOVED = 1,
@@ -538,12 +616,11 @@ typedef struct kvd_log_entry {
   /* The last min(edit_count, KVD_EDITS_KEPT) edits of the sequence, oldest first. */
   kvd_edit edits[KVD_EDITS_KEPT];
 } kvd_log_entry;
-/* Returns the ancestry of a sequence: an entry for the sequence, for its parent, for the parent's
- * parent and so on, while the parent exists and this user may read it, at most 64 entries. Free
- * *list with kvd_free. */
-int kvd_log(kvd_client* client, kvd_sequence sequence, kvd_log_entry** list, size_t* count);
-int kvd_log_submit(kvd_client* client, kvd_sequence sequence, kvd_log_entry** list, size_t* count,
-                   kvd_request* request);
+/* Gives the ancestry of a sequence: *list becomes an array of *count entries, an entry for the
+ * sequence, for its parent, for the parent's parent and so on, while the parent exists and this
+ * user may read it, at most 64 entries. Free *list with kvd_free. */
+int kvd_log(kvd_client* client, kvd_sequence sequence, kvd_log_entry** list, size_t* count,
+            kvd_request* later);
 
 /* Rows of logits, [row_count][row_floats], in shared memory of the daemon. */
 typedef struct kvd_logits {
@@ -562,23 +639,24 @@ typedef struct kvd_logits {
 } kvd_logits;
 
 /* Appends tokens at position `pos`, which must be the sequence's next position (next_pos of
- * kvd_sequence_query), and waits for the first piece of logits. The first piece has all rows unless
- * they exceed the output arena. Errors: KVD_INVALID_ARGUMENT (`pos` is another position),
- * KVD_NO_SPACE (cells), KVD_NUMERICAL (a value was not finite), KVD_CONFLICT (the sequence changed
- * during a step). After an error the sequence is unchanged, unless the message says that the
- * appended tokens stay (because a sliding window or a recurrent state cannot be rewound). */
+ * kvd_sequence_query), waits for the first piece of logits and writes it to *logits. The first
+ * piece has all rows unless they exceed the output arena; if logits->has_more is 1, kvd_decode_next
+ * gives the further pieces of logits->request. With `later`, `logits` is not used and may be null,
+ * and kvd_decode_next gives all pieces. wanted: kvd_logits_wanted. Errors: KVD_INVALID_ARGUMENT
+ * (`pos` is another position), KVD_NO_SPACE (cells), KVD_NUMERICAL (a value was not finite),
+ * KVD_CONFLICT (the sequence changed during a step). After an error the sequence is unchanged,
+ * unless the message says that the appended tokens stay (because a sliding window or a recurrent
+ * state cannot be rewound). */
 int kvd_decode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
-               size_t token_count, int32_t pos, int wanted, kvd_logits* logits);
+               size_t token_count, int32_t pos, int wanted, kvd_logits* logits, kvd_request* later);
 /* Releases the rows; `logits->rows` becomes null. Rows may be released in any order; the daemon
  * reuses the room of the oldest rows first. Errors: KVD_NOT_FOUND (the rows were already
  * released). */
 int kvd_release(kvd_client* client, kvd_logits* logits);
 
-/* The asynchronous form of kvd_decode. Many requests on many sequences may be in flight. */
-int kvd_decode_submit(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
-                      size_t token_count, int32_t pos, int wanted, kvd_request* request);
-/* Waits for a request's next piece. Errors: those of kvd_decode, which end the request;
- * KVD_TIMEOUT, which does not end the request; KVD_NOT_FOUND (the last piece was already taken). */
+/* Waits for the next piece of a decode and writes it to *logits. Errors: those of kvd_decode, which
+ * end the request; KVD_TIMEOUT, which does not end the request; KVD_NOT_FOUND (the last piece was
+ * already taken). */
 int kvd_decode_next(kvd_client* client, kvd_request request, int32_t timeout_ms,
                     kvd_logits* logits);
 
@@ -602,13 +680,11 @@ typedef struct kvd_token_list {
  * with KVD_POOLING_NONE one for each token. Free *values with kvd_free. The daemon does not store
  * the tokens. pooling: kvd_pooling. flags: KVD_NORMALIZE (without effect on scores). Errors:
  * KVD_UNSUPPORTED (the model has no embeddings, or cannot do the pooling), KVD_INVALID_ARGUMENT (a
- * text is longer than the model's context; the message names its index), KVD_NO_SPACE (the output
+ * text is longer than the model's context; the message names its index), KVD_TOO_LARGE (the output
  * arena), KVD_NUMERICAL. */
 int kvd_embed(kvd_client* client, const kvd_token_list* texts, size_t text_count, int pooling,
-              uint32_t flags, float** values, size_t* row_count, size_t* row_floats);
-int kvd_embed_submit(kvd_client* client, const kvd_token_list* texts, size_t text_count,
-                     int pooling, uint32_t flags, float** values, size_t* row_count,
-                     size_t* row_floats, kvd_request* request);
+              uint32_t flags, float** values, size_t* row_count, size_t* row_floats,
+              kvd_request* later);
 
 /* Computes how well each of 1 to 4,096 documents matches a query (rerankers). Query and documents
  * are UTF-8 texts of at most 262,144 bytes. scores[document_count]: a higher score is a better
@@ -616,9 +692,7 @@ int kvd_embed_submit(kvd_client* client, const kvd_token_list* texts, size_t tex
  * KVD_INVALID_ARGUMENT (a pair is longer than the model's context, or a text is not UTF-8; the
  * message names the document's index), KVD_NUMERICAL. */
 int kvd_rank(kvd_client* client, const char* query, const char* const* documents,
-             size_t document_count, float* scores);
-int kvd_rank_submit(kvd_client* client, const char* query, const char* const* documents,
-                    size_t document_count, float* scores, kvd_request* request);
+             size_t document_count, float* scores, kvd_request* later);
 
 /* Sets the text that the sequence's decoder attends to (models with an encoder and a decoder, such
  * as t5). kvd_encode can set a text once per sequence, before the sequence's first token; forks
@@ -627,9 +701,7 @@ int kvd_rank_submit(kvd_client* client, const char* query, const char* const* do
  * model), KVD_EXISTS (the sequence already has a text), KVD_INVALID_ARGUMENT (the sequence has
  * tokens), KVD_NO_SPACE, KVD_NUMERICAL. */
 int kvd_encode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
-               size_t token_count, kvd_token* start_token);
-int kvd_encode_submit(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
-                      size_t token_count, kvd_token* start_token, kvd_request* request);
+               size_t token_count, kvd_token* start_token, kvd_request* later);
 
 typedef struct kvd_logit_bias {
   kvd_token token;
@@ -674,7 +746,7 @@ typedef struct kvd_grammar_trigger {
   kvd_token token;
 } kvd_grammar_trigger;
 
-typedef struct kvd_generate_params {
+struct kvd_generate_params {
   size_t size;             /* sizeof(kvd_generate_params) */
   const kvd_token* tokens; /* the prompt, which is appended before sampling; at least one token */
   size_t token_count;
@@ -744,9 +816,7 @@ typedef struct kvd_generate_params {
   /* The grammar begins at the first of these triggers; before it, every token may be drawn. */
   const kvd_grammar_trigger* grammar_triggers;
   size_t grammar_trigger_count; /* at most 64; 0 (default): the grammar begins at once */
-} kvd_generate_params;
-/* Sets all members of *params to their defaults. `size`: sizeof *params. */
-void kvd_generate_params_init(kvd_generate_params* params, size_t size);
+};
 
 typedef struct kvd_token_logprob {
   kvd_token token;
@@ -754,7 +824,7 @@ typedef struct kvd_token_logprob {
 } kvd_token_logprob;
 
 enum kvd_piece_kind { KVD_PIECE_END = 0, KVD_PIECE_PROGRESS = 1, KVD_PIECE_TOKENS = 2 };
-typedef struct kvd_piece {
+struct kvd_piece {
   uint32_t kind; /* kvd_piece_kind */
   uint32_t token_count;
   const kvd_token* tokens;
@@ -766,7 +836,7 @@ typedef struct kvd_piece {
   uint64_t done;  /* progress: number of prompt tokens computed */
   uint64_t total; /* progress: number of prompt tokens */
   kvd_request request;
-} kvd_piece;
+};
 
 enum kvd_finish {
   KVD_FINISH_END = 1,    /* the model has produced an end token */
@@ -774,7 +844,7 @@ enum kvd_finish {
   KVD_FINISH_LENGTH = 3, /* predict_max tokens were sampled */
   KVD_FINISH_GRAMMAR = 4 /* the grammar allows no further token */
 };
-typedef struct kvd_generate_result {
+struct kvd_generate_result {
   uint64_t seed;            /* seed of the sampler */
   uint32_t finish;          /* kvd_finish */
   uint32_t prompt_reused;   /* number of cells that the sequence had before the request */
@@ -786,96 +856,44 @@ typedef struct kvd_generate_result {
   uint8_t shared_origin;  /* kvd_prefix_origin */
   uint8_t share_limit;    /* kvd_prefix_limit: why no more tokens were reused */
   uint16_t skipped;       /* 1: the sequence lacks the last token (KVD_SKIP_LAST); else 0 */
-} kvd_generate_result;
+};
 
-/* kvd_generate calls this function for every piece, in the thread that called kvd_generate. A
- * kvd_piece_function returns 0 to continue; any other value cancels the request. A
- * kvd_piece_function may call any function on this client but must not wait for the request whose
- * piece it receives. */
-typedef int (*kvd_piece_function)(void* user, const kvd_piece* piece);
-
-/* Appends the prompt, samples tokens, and passes pieces to `on_piece` until the generation ends.
- * `on_piece` and `result` may be null. Errors: KVD_CANCELLED (cancelled by `on_piece` or
- * kvd_cancel; the computed tokens stay in the sequence), KVD_NO_SPACE, KVD_NUMERICAL, KVD_CONFLICT.
- * If kvd_generate fails with KVD_TIMEOUT, it cancels the request. */
-int kvd_generate(kvd_client* client, kvd_sequence sequence, const kvd_generate_params* params,
-                 kvd_piece_function on_piece, void* user, kvd_generate_result* result);
-
-/* The asynchronous form of kvd_generate; kvd_generate_next waits for the next piece. A kvd_piece is
- * valid until the next call for its request. KVD_PIECE_END is the last piece; when it is returned,
- * `result` (may be null) is filled. Errors: those of kvd_decode_next. */
-int kvd_generate_submit(kvd_client* client, kvd_sequence sequence,
-                        const kvd_generate_params* params, kvd_request* request);
+/* Waits for the next piece of a generation and writes it to *piece, which is valid until the next
+ * call for the request. KVD_PIECE_END is the last piece; with it, *result (may be null) is written.
+ * Errors: those of kvd_generate, which end the request; KVD_TIMEOUT, which does not end the
+ * request; KVD_NOT_FOUND (no generation in flight has this id). */
 int kvd_generate_next(kvd_client* client, kvd_request request, int32_t timeout_ms, kvd_piece* piece,
                       kvd_generate_result* result);
 /* Resumes a generation of an earlier process of this session; `client` was opened with the
  * session's token (docs/sessions.md). `request`, `sequence` and `params` are those of the earlier
- * process's kvd_generate_submit. `received`: the number of the answer's tokens that the caller
- * keeps; `last`: the last of them, or any number if `received` is 0. kvd_generate_next returns the
- * pieces after these tokens and their text; with `received` 0 the whole answer is repeated. Errors:
- * KVD_INVALID_ARGUMENT (the request is 0), KVD_CONFLICT (this process already has the request in
- * flight). kvd_generate_next returns KVD_CONFLICT also if the sequence was edited or computed on
- * since, if `received` is more than the daemon can have sent, or if the log-probabilities of the
- * first token are lost (KVD_CONTINUE with `received` 0). */
-int kvd_generate_resume_submit(kvd_client* client, kvd_request request, kvd_sequence sequence,
-                               const kvd_generate_params* params, uint32_t received,
-                               kvd_token last);
-
-/* Waits for the answer of a request of any verb except decode and generate, and writes the outputs
- * that were given to its kvd_..._submit. Errors: those of the verb, which end the request;
- * KVD_TIMEOUT, which does not end the request; KVD_NOT_FOUND (no request has this id, or the
- * request has ended). */
-int kvd_finish(kvd_client* client, kvd_request request, int32_t timeout_ms);
-
-/* Waits until one of the requests has an answer or a piece to take; *index becomes the index of
- * this request in `requests`. Errors: KVD_NOT_FOUND (none of the requests is in flight). */
-int kvd_wait_any(kvd_client* client, const kvd_request* requests, size_t count, int32_t timeout_ms,
-                 size_t* index);
-/* Returns a descriptor for an event loop (poll, epoll, select; for reading), which replaces a
- * waiting thread. The descriptor becomes readable when a request may have an answer or a piece.
- * When the descriptor is readable, call kvd_wait_any with timeout 0 and take the result, and repeat
- * until kvd_wait_any returns KVD_TIMEOUT (or KVD_NOT_FOUND, if no request is in flight). Before the
- * first wait on the descriptor, also call kvd_wait_any with timeout 0 until it returns KVD_TIMEOUT
- * or KVD_NOT_FOUND. Use the descriptor of kvd_event_fd only for waiting: do not read from the
- * descriptor or close it. The descriptor stays the same when the connection is lost and restored
- * (while the library reconnects, kvd_wait_any may take 100 ms); kvd_close closes it. Errors:
- * KVD_IO. */
-int kvd_event_fd(kvd_client* client, int* descriptor);
-/* Cancels a request, from any thread: the request then fails with KVD_CANCELLED. `was_found` (may
- * be null) becomes 0 if the request had already ended. */
-int kvd_cancel(kvd_client* client, kvd_request target, int* was_found);
-int kvd_cancel_submit(kvd_client* client, kvd_request target, int* was_found, kvd_request* request);
-/* Cancels a request and discards its outputs. kvd_abandon ignores unknown requests. */
-void kvd_abandon(kvd_client* client, kvd_request request);
+ * process's kvd_generate with `later`. kvd_generate_resume does not wait. `received`: the number of
+ * the answer's tokens that the caller keeps; `last`: the last of them, or any number if `received`
+ * is 0. kvd_generate_next returns the pieces after these tokens and their text; with `received` 0
+ * the whole answer is repeated. Errors: KVD_INVALID_ARGUMENT (the request is 0), KVD_CONFLICT (this
+ * process already has the request in flight). kvd_generate_next returns KVD_CONFLICT also if the
+ * sequence was edited or computed on since, if `received` is more than the daemon can have sent, or
+ * if the log-probabilities of the first token are lost (KVD_CONTINUE with `received` 0). */
+int kvd_generate_resume(kvd_client* client, kvd_request request, kvd_sequence sequence,
+                        const kvd_generate_params* params, uint32_t received, kvd_token last);
 
 /* ------------------------------------------------------------------------------------- snapshots
  *
  * A snapshot is a named, immutable sequence. Names match [A-Za-z0-9_-][A-Za-z0-9._-]{0,62}. */
 
-/* Publishes the sequence in its present state; the snapshot exists until it is unpublished. flags:
- * KVD_PUBLIC, KVD_FORCE (replace an existing snapshot of this name). *snapshot (may be null)
- * becomes the handle of the immutable published sequence. Errors: KVD_EXISTS, KVD_NO_SPACE. */
-int kvd_publish(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
-                kvd_sequence* snapshot);
-int kvd_publish_submit(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
-                       kvd_sequence* snapshot, kvd_request* request);
-/* The same for a snapshot that expires after `ttl_seconds` (at most 31,536,000; 0: it does not
- * expire). flags: also KVD_EPHEMERAL (no prompt reuses the snapshot's cells, except by a fork).
- * Errors: also KVD_INVALID_ARGUMENT (the range). */
-int kvd_publish_with(kvd_client* client, kvd_sequence sequence, const char* name,
-                     uint32_t ttl_seconds, uint32_t flags, kvd_sequence* snapshot);
-int kvd_publish_with_submit(kvd_client* client, kvd_sequence sequence, const char* name,
-                            uint32_t ttl_seconds, uint32_t flags, kvd_sequence* snapshot,
-                            kvd_request* request);
-/* Removes a snapshot; its forks stay. flags: KVD_FORCE (also a snapshot of another session of this
- * user). */
-int kvd_unpublish(kvd_client* client, const char* name, uint32_t flags);
-int kvd_unpublish_submit(kvd_client* client, const char* name, uint32_t flags,
-                         kvd_request* request);
-/* Forks a snapshot. `info` may be null. */
-int kvd_attach(kvd_client* client, const char* name, kvd_sequence* sequence, kvd_fork_info* info);
-int kvd_attach_submit(kvd_client* client, const char* name, kvd_sequence* sequence,
-                      kvd_fork_info* info, kvd_request* request);
+/* Publishes the sequence in its present state; the snapshot exists until it is unpublished or
+ * expires. options (may be null): flags KVD_PUBLIC, KVD_FORCE (replace an existing snapshot of this
+ * name) and KVD_EPHEMERAL, ttl_seconds. *snapshot (may be null) becomes the handle of the immutable
+ * published sequence. Errors: KVD_EXISTS, KVD_NO_SPACE, KVD_INVALID_ARGUMENT (the name, the
+ * options). */
+int kvd_publish(kvd_client* client, kvd_sequence sequence, const char* name,
+                const kvd_sequence_options* options, kvd_sequence* snapshot, kvd_request* later);
+/* Removes a snapshot of any session of this user; its forks stay. flags: 0; KVD_FORCE is allowed
+ * and has no effect. Errors: KVD_NOT_FOUND, KVD_PERMISSION (a public snapshot of another user). */
+int kvd_unpublish(kvd_client* client, const char* name, uint32_t flags, kvd_request* later);
+/* Forks a snapshot: *sequence becomes the handle of the fork, *info (may be null) its description.
+ * Errors: KVD_NOT_FOUND, KVD_NO_SPACE. */
+int kvd_attach(kvd_client* client, const char* name, kvd_sequence* sequence, kvd_fork_info* info,
+               kvd_request* later);
 
 typedef struct kvd_snapshot_info {
   char name[72]; /* zero-terminated */
@@ -887,10 +905,9 @@ typedef struct kvd_snapshot_info {
   uint32_t expires_in_seconds; /* rounded up; 0: the snapshot does not expire */
   uint64_t age_ms;
 } kvd_snapshot_info;
-/* Free *list with kvd_free. */
-int kvd_snapshots(kvd_client* client, kvd_snapshot_info** list, size_t* count);
-int kvd_snapshots_submit(kvd_client* client, kvd_snapshot_info** list, size_t* count,
-                         kvd_request* request);
+/* Lists the snapshots that this user may see: *list becomes an array of *count entries. Free *list
+ * with kvd_free. */
+int kvd_snapshots(kvd_client* client, kvd_snapshot_info** list, size_t* count, kvd_request* later);
 
 /* ---------------------------------------------------------------------------------- saved states
  *
@@ -913,43 +930,40 @@ typedef struct kvd_save_info {
   uint64_t cell_count;
 } kvd_save_info;
 
-/* Saves the sequence in its present state, while other requests continue. `info` may be null.
- * Errors: KVD_EXISTS, KVD_NO_SPACE (the disk, or the user's byte limit), KVD_INVALID_ARGUMENT. */
+/* Saves the sequence in its present state, while other requests continue. *info (may be null)
+ * becomes the sizes of the file. Errors: KVD_EXISTS, KVD_NO_SPACE (the disk, or the user's byte
+ * limit), KVD_INVALID_ARGUMENT. */
 int kvd_save(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
-             kvd_save_info* info);
-int kvd_save_submit(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
-                    kvd_save_info* info, kvd_request* request);
-/* Saves all sequences of this session in one file. */
-int kvd_save_all(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info);
-int kvd_save_all_submit(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info,
-                        kvd_request* request);
-/* Returns the sizes that kvd_save would write, without writing a file. */
-int kvd_save_size(kvd_client* client, kvd_sequence sequence, uint32_t flags, kvd_save_info* info);
-int kvd_save_size_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags,
-                         kvd_save_info* info, kvd_request* request);
+             kvd_save_info* info, kvd_request* later);
+/* Saves all sequences of this session in one file; otherwise as kvd_save. */
+int kvd_save_all(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info,
+                 kvd_request* later);
+/* Writes the sizes of the file that kvd_save would write to *info (may be null). */
+int kvd_save_size(kvd_client* client, kvd_sequence sequence, uint32_t flags, kvd_save_info* info,
+                  kvd_request* later);
 
 typedef struct kvd_loaded_sequence {
   kvd_sequence sequence;
   uint64_t cell_count;
   /* 1: the rows were converted from k_type and v_type to the types of the pool. */
   uint32_t is_converted;
-  uint32_t is_computed; /* 1: only tokens were saved, and kvd_load has computed their cells */
-  char k_type[8];       /* zero-terminated */
+  /* 1: only tokens were saved; a call of kvd_load that waits has computed their cells. */
+  uint32_t is_tokens_only;
+  char k_type[8]; /* zero-terminated */
   char v_type[8];
   uint32_t has_sampler; /* 1: a generation with KVD_RESUME_SAMPLER can resume the saved sampler */
   uint32_t reserved;
 } kvd_loaded_sequence;
 /* Loads all sequences of a file as new sequences of this session; on an error kvd_load creates no
- * sequence. Free *list with kvd_free. Errors: KVD_NOT_FOUND, KVD_CORRUPT (the message names the
- * damaged field), KVD_UNSUPPORTED (the file is of another model; the message names the difference),
- * KVD_NO_SPACE. */
-int kvd_load(kvd_client* client, const char* name, kvd_loaded_sequence** list, size_t* count);
-/* The asynchronous form of kvd_load does not compute sequences that were saved as tokens only:
- * after kvd_finish these sequences have no cells. *tokens has the tokens of all such sequences in
- * order, cell_count tokens of each; decode them at positions 0, 1, ... Free *tokens with
- * kvd_free. */
-int kvd_load_submit(kvd_client* client, const char* name, kvd_loaded_sequence** list, size_t* count,
-                    kvd_token** tokens, size_t* token_count, kvd_request* request);
+ * sequence. *list becomes an array of *count entries; free *list with kvd_free. A call that waits
+ * computes the cells of sequences that were saved as tokens only; `tokens` and `token_count` may
+ * then be null, and become null and 0. With `later`, these sequences have no cells after
+ * kvd_finish, and *tokens becomes the *token_count tokens of all such sequences in order,
+ * cell_count tokens of each: decode them at positions 0, 1, ... Free *tokens with kvd_free. Errors:
+ * KVD_NOT_FOUND, KVD_CORRUPT (the message names the damaged field), KVD_UNSUPPORTED (the file is of
+ * another model; the message names the difference), KVD_NO_SPACE. */
+int kvd_load(kvd_client* client, const char* name, kvd_loaded_sequence** list, size_t* count,
+             kvd_token** tokens, size_t* token_count, kvd_request* later);
 
 enum {
   KVD_SAVED_THIS_MODEL = 1,
@@ -969,29 +983,22 @@ typedef struct kvd_saved_info {
   char v_type[8];
   char architecture[32];
 } kvd_saved_info;
-/* Lists this user's saved states. Free *list with kvd_free. */
-int kvd_saved(kvd_client* client, kvd_saved_info** list, size_t* count);
-int kvd_saved_submit(kvd_client* client, kvd_saved_info** list, size_t* count,
-                     kvd_request* request);
+/* Lists this user's saved states: *list becomes an array of *count entries. Free *list with
+ * kvd_free. */
+int kvd_saved(kvd_client* client, kvd_saved_info** list, size_t* count, kvd_request* later);
 /* Deletes a saved state of this user. Errors: KVD_NOT_FOUND. */
-int kvd_remove_saved(kvd_client* client, const char* name);
-int kvd_remove_saved_submit(kvd_client* client, const char* name, kvd_request* request);
+int kvd_remove_saved(kvd_client* client, const char* name, kvd_request* later);
 
 /* ------------------------------------------------------------------------------------------ text
  *
- * Errors of all these calls: KVD_NO_TOKENIZER. Text is UTF-8. Returned text is zero-terminated (its
- * byte count does not include the zero) and freed with kvd_free. */
+ * Errors of all these calls: KVD_NO_TOKENIZER. Text is UTF-8. *text becomes a zero-terminated
+ * text of *text_bytes bytes without the zero; free *text with kvd_free. */
 
-/* Converts text to tokens. flags: KVD_ADD_SPECIAL, KVD_PARSE_SPECIAL. */
-int kvd_tokenize(kvd_client* client, const char* text, size_t text_bytes, uint32_t flags,
-                 kvd_token** tokens, size_t* token_count);
-int kvd_tokenize_submit(kvd_client* client, const char* text, size_t text_bytes, uint32_t flags,
-                        kvd_token** tokens, size_t* token_count, kvd_request* request);
-/* Converts tokens to text. flags: KVD_SPECIAL. */
+/* Converts tokens to text. token_count: at least 1 with `later`; a call that waits gives the text
+ * "" for 0 tokens. flags: KVD_SPECIAL. Errors: KVD_INVALID_ARGUMENT (a token is not in the
+ * vocabulary). */
 int kvd_detokenize(kvd_client* client, const kvd_token* tokens, size_t token_count, uint32_t flags,
-                   char** text, size_t* text_bytes);
-int kvd_detokenize_submit(kvd_client* client, const kvd_token* tokens, size_t token_count,
-                          uint32_t flags, char** text, size_t* text_bytes, kvd_request* request);
+                   char** text, size_t* text_bytes, kvd_request* later);
 
 typedef struct kvd_chat_message {
   const char* role; /* "system", "user", "assistant", ... */
@@ -1003,9 +1010,7 @@ typedef struct kvd_chat_message {
  * KVD_ADD_ASSISTANT. Errors: KVD_INVALID_ARGUMENT (the template refuses the conversation: its own
  * message; or has an error: line and column), KVD_TOO_LARGE (a limit of docs/text.md). */
 int kvd_chat(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
-             uint32_t flags, char** text, size_t* text_bytes);
-int kvd_chat_submit(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
-                    uint32_t flags, char** text, size_t* text_bytes, kvd_request* request);
+             uint32_t flags, char** text, size_t* text_bytes, kvd_request* later);
 /* As kvd_chat, for a conversation in JSON: an array of messages in the form of OpenAI's chat
  * completions (role, content as text or parts, tool_calls, tool_call_id, name, reasoning_content),
  * or an object with "messages" and any of
@@ -1020,14 +1025,11 @@ int kvd_chat_submit(kvd_client* client, const kvd_chat_message* messages, size_t
  * Errors: as kvd_chat; KVD_INVALID_ARGUMENT (names the field or the place in the text),
  * KVD_UNSUPPORTED (a content part that is not text), KVD_NOT_FOUND (no template has the name). */
 int kvd_chat_json(kvd_client* client, const char* json, size_t json_bytes, char** text,
-                  size_t* text_bytes);
-int kvd_chat_json_submit(kvd_client* client, const char* json, size_t json_bytes, char** text,
-                         size_t* text_bytes, kvd_request* request);
-/* Returns the Jinja program of the model's template with a name; NULL: the default template.
+                  size_t* text_bytes, kvd_request* later);
+/* Gives the Jinja program of the model's template with a name; NULL: the default template.
  * Errors: KVD_NOT_FOUND (the model has no such template). */
-int kvd_chat_template(kvd_client* client, const char* name, char** text, size_t* text_bytes);
-int kvd_chat_template_submit(kvd_client* client, const char* name, char** text, size_t* text_bytes,
-                             kvd_request* request);
+int kvd_chat_template(kvd_client* client, const char* name, char** text, size_t* text_bytes,
+                      kvd_request* later);
 
 /* --------------------------------------------------------------------- llama.cpp's state verbs
  *
@@ -1049,9 +1051,6 @@ int kvd_chat_template_submit(kvd_client* client, const char* name, char** text, 
  * KVD_INVALID_ARGUMENT (the file is of another model, and the message names the difference; a
  * sequence without cells; streams that do not fit), KVD_UNSUPPORTED, KVD_NUMERICAL,
  * KVD_NO_SPACE, KVD_IO. */
-
-/* Returns the code of this thread's last error, or KVD_OK if no call of this thread has failed. */
-int kvd_error_code(void);
 
 enum {
   /* Get and save: the file is written for llama.cpp without flash attention. */
@@ -1094,23 +1093,6 @@ size_t kvd_state_set_data(kvd_client* client, const void* data, size_t size, uin
 size_t kvd_state_save_file(kvd_client* client, const char* path, uint32_t flags);
 size_t kvd_state_load_file(kvd_client* client, const char* path, uint32_t flags,
                            kvd_sequence** sequences, size_t* sequence_count);
-
-typedef struct kvd_token_at {
-  kvd_token token;
-  int32_t pos;
-} kvd_token_at;
-/* Returns the tokens and positions of `cell_count` (negative: all) cells starting at index
- * `first_cell`. */
-int kvd_read_tokens(kvd_client* client, kvd_sequence sequence, int32_t first_cell,
-                    int32_t cell_count, kvd_token_at** tokens, size_t* token_count);
-int kvd_read_tokens_submit(kvd_client* client, kvd_sequence sequence, int32_t first_cell,
-                           int32_t cell_count, kvd_token_at** tokens, size_t* token_count,
-                           kvd_request* request);
-/* Returns the text of the sequence's tokens. flags: KVD_SPECIAL. */
-int kvd_read_text(kvd_client* client, kvd_sequence sequence, uint32_t flags, char** text,
-                  size_t* text_bytes);
-int kvd_read_text_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags, char** text,
-                         size_t* text_bytes, kvd_request* request);
 
 #ifdef __cplusplus
 }

@@ -39,35 +39,6 @@ Status CheckOutputs(char** text, std::size_t* text_bytes) {
   return NotNull(text_bytes, "text_bytes");
 }
 
-Status Chat(kvd_client* client, const kvd_chat_message* messages, std::size_t message_count,
-            std::uint32_t flags, char** text, std::size_t* text_bytes, kvd_request* later) {
-  KVD_CHECK_OK(NotNull(messages, "messages"));
-  KVD_CHECK_OK(CheckOutputs(text, text_bytes));
-  KVD_CHECK_OK(FlagsFrom(flags, KVD_ADD_ASSISTANT));
-  std::vector<Value> dicts;
-  for (std::size_t i = 0; i < message_count; ++i) {
-    KVD_CHECK_OK(NotNull(messages[i].role, "role"));
-    KVD_CHECK_OK(NotNull(messages[i].content, "content"));
-    Dict message;
-    message.Set("role", Value::String(messages[i].role));
-    message.Set("content", Value::String(messages[i].content));
-    dicts.push_back(Value::Of(std::move(message)));
-  }
-  ChatRequest request;
-  request.messages = Value::List(std::move(dicts));
-  request.add_generation_prompt = (flags & KVD_ADD_ASSISTANT) != 0;
-  KVD_CHECK_OK(CheckChatRequest(request));
-  return AskAndFormat(client, std::move(request), text, text_bytes, later);
-}
-
-Status ChatJson(kvd_client* client, const char* json, std::size_t json_bytes, char** text,
-                std::size_t* text_bytes, kvd_request* later) {
-  KVD_CHECK_OK(NotNull(json, "json"));
-  KVD_CHECK_OK(CheckOutputs(text, text_bytes));
-  KVD_TRY(ChatRequest request, ParseChatRequest({json, json_bytes}));
-  return AskAndFormat(client, std::move(request), text, text_bytes, later);
-}
-
 Status GiveTemplate(const wire::ChatTemplatesReply& reply, const std::string& name, char** text,
                     std::size_t* text_bytes) {
   KVD_TRY(const ChatTexts texts, ChatTextsFrom(reply));
@@ -81,47 +52,52 @@ Status GiveTemplate(const wire::ChatTemplatesReply& reply, const std::string& na
   return {};
 }
 
-Status ChatTemplate(kvd_client* client, const char* name, char** text, std::size_t* text_bytes,
-                    kvd_request* later) {
-  KVD_CHECK_OK(CheckOutputs(text, text_bytes));
-  return Ask(client, later, wire::ChatTemplatesArgs{}, {}, 0,
-             [=, wanted = std::string(name == nullptr ? "" : name)](
-                 const wire::ChatTemplatesReply& reply) -> Status {
-               return GiveTemplate(reply, wanted, text, text_bytes);
-             });
-}
-
 }  // namespace
 }  // namespace kvd
 
 using namespace kvd;
 
 int kvd_chat(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
-             uint32_t flags, char** text, size_t* text_bytes) {
-  return CallBody(
-      [&] { return Chat(client, messages, message_count, flags, text, text_bytes, nullptr); });
-}
-int kvd_chat_submit(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
-                    uint32_t flags, char** text, size_t* text_bytes, kvd_request* request) {
-  return SubmitBody(request, [&] {
-    return Chat(client, messages, message_count, flags, text, text_bytes, request);
+             uint32_t flags, char** text, size_t* text_bytes, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(messages, "messages"));
+    KVD_CHECK_OK(CheckOutputs(text, text_bytes));
+    KVD_CHECK_OK(FlagsFrom(flags, KVD_ADD_ASSISTANT));
+    std::vector<Value> dicts;
+    for (std::size_t i = 0; i < message_count; ++i) {
+      KVD_CHECK_OK(NotNull(messages[i].role, "role"));
+      KVD_CHECK_OK(NotNull(messages[i].content, "content"));
+      Dict message;
+      message.Set("role", Value::String(messages[i].role));
+      message.Set("content", Value::String(messages[i].content));
+      dicts.push_back(Value::Of(std::move(message)));
+    }
+    ChatRequest request;
+    request.messages = Value::List(std::move(dicts));
+    request.add_generation_prompt = (flags & KVD_ADD_ASSISTANT) != 0;
+    KVD_CHECK_OK(CheckChatRequest(request));
+    return AskAndFormat(client, std::move(request), text, text_bytes, later);
   });
 }
 
 int kvd_chat_json(kvd_client* client, const char* json, size_t json_bytes, char** text,
-                  size_t* text_bytes) {
-  return CallBody([&] { return ChatJson(client, json, json_bytes, text, text_bytes, nullptr); });
-}
-int kvd_chat_json_submit(kvd_client* client, const char* json, size_t json_bytes, char** text,
-                         size_t* text_bytes, kvd_request* request) {
-  return SubmitBody(request,
-                    [&] { return ChatJson(client, json, json_bytes, text, text_bytes, request); });
+                  size_t* text_bytes, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(json, "json"));
+    KVD_CHECK_OK(CheckOutputs(text, text_bytes));
+    KVD_TRY(ChatRequest request, ParseChatRequest({json, json_bytes}));
+    return AskAndFormat(client, std::move(request), text, text_bytes, later);
+  });
 }
 
-int kvd_chat_template(kvd_client* client, const char* name, char** text, size_t* text_bytes) {
-  return CallBody([&] { return ChatTemplate(client, name, text, text_bytes, nullptr); });
-}
-int kvd_chat_template_submit(kvd_client* client, const char* name, char** text, size_t* text_bytes,
-                             kvd_request* request) {
-  return SubmitBody(request, [&] { return ChatTemplate(client, name, text, text_bytes, request); });
+int kvd_chat_template(kvd_client* client, const char* name, char** text, size_t* text_bytes,
+                      kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(CheckOutputs(text, text_bytes));
+    return Ask(client, later, wire::ChatTemplatesArgs{}, {}, 0,
+               [=, wanted = std::string(name == nullptr ? "" : name)](
+                   const wire::ChatTemplatesReply& reply) -> Status {
+                 return GiveTemplate(reply, wanted, text, text_bytes);
+               });
+  });
 }

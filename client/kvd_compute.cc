@@ -224,18 +224,26 @@ kvd_request Keep(kvd_client* client, Generation generation) {
   return id;
 }
 
+// Passes the pieces of a generation to the caller's function until the generation ends, and cancels
+// it if the function returns another number than 0.
+Status TakePieces(Generation& generation, kvd_piece_function on_piece, void* user) {
+  bool is_cancelled = false;
+  for (;;) {
+    KVD_TRY(const auto view, generation.Next());
+    if (!view) return {};
+    if (on_piece == nullptr || is_cancelled) continue;
+    const kvd_piece piece = PieceFrom(*view, generation.request());
+    if (on_piece(user, &piece) != 0) {
+      generation.Cancel();
+      is_cancelled = true;
+    }
+  }
+}
+
 KvdFinisher TakeFinisher(kvd_client* client, kvd_request request) {
   const MutexLock lock(client->requests_mutex);
   auto found = client->finishers.extract(request);
   return found.empty() ? nullptr : std::move(found.mapped());
-}
-
-Status Cancel(kvd_client* client, kvd_request target, int* was_found, kvd_request* later) {
-  return Ask(client, later, wire::CancelArgs{static_cast<RequestId>(target)}, {}, 0,
-             [=](const wire::CancelReply& reply) -> Status {
-               if (was_found != nullptr) *was_found = reply.was_found ? 1 : 0;
-               return {};
-             });
 }
 
 }  // namespace
@@ -243,19 +251,26 @@ Status Cancel(kvd_client* client, kvd_request target, int* was_found, kvd_reques
 
 using namespace kvd;
 
-int kvd_cancel(kvd_client* client, kvd_request target, int* was_found) {
-  return CallBody([&] { return Cancel(client, target, was_found, nullptr); });
-}
-int kvd_cancel_submit(kvd_client* client, kvd_request target, int* was_found,
-                      kvd_request* request) {
-  return SubmitBody(request, [&] { return Cancel(client, target, was_found, request); });
+int kvd_cancel(kvd_client* client, kvd_request target, int* was_found, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    return Ask(client, later, wire::CancelArgs{static_cast<RequestId>(target)}, {}, 0,
+               [=](const wire::CancelReply& reply) -> Status {
+                 if (was_found != nullptr) *was_found = reply.was_found ? 1 : 0;
+                 return {};
+               });
+  });
 }
 
 int kvd_decode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
-               size_t token_count, int32_t pos, int wanted, kvd_logits* logits) {
-  return CallBody([&]() -> Status {
-    KVD_CHECK_OK(NotNull(logits, "logits"));
+               size_t token_count, int32_t pos, int wanted, kvd_logits* logits,
+               kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    if (later == nullptr) KVD_CHECK_OK(NotNull(logits, "logits"));
     KVD_TRY(Decoding decoding, StartDecode(client, sequence, tokens, token_count, pos, wanted));
+    if (later != nullptr) {
+      *later = static_cast<kvd_request>(decoding.Detach());
+      return {};
+    }
     const RequestId request = decoding.request();
     KVD_TRY(Logits piece, decoding.Next());
     if (piece.has_more()) (void)decoding.Detach();
@@ -274,16 +289,6 @@ int kvd_release(kvd_client* client, kvd_logits* logits) {
     if (ticket == 0 && !has_rows) return {};
     if (client->client.connection()->Release(ticket)) return {};
     return Fail(Code::kNotFound, "logits: already released, or not of this process");
-  });
-}
-
-int kvd_decode_submit(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
-                      size_t token_count, int32_t pos, int wanted, kvd_request* request) {
-  return CallBody([&]() -> Status {
-    KVD_CHECK_OK(NotNull(request, "request"));
-    KVD_TRY(Decoding decoding, StartDecode(client, sequence, tokens, token_count, pos, wanted));
-    *request = static_cast<kvd_request>(decoding.Detach());
-    return {};
   });
 }
 
@@ -312,44 +317,29 @@ void kvd_generate_params_init(kvd_generate_params* params, size_t size) {
 }
 
 int kvd_generate(kvd_client* client, kvd_sequence sequence, const kvd_generate_params* params,
-                 kvd_piece_function on_piece, void* user, kvd_generate_result* result) {
-  return CallBody([&]() -> Status {
+                 kvd_piece_function on_piece, void* user, kvd_generate_result* result,
+                 kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
     KVD_CHECK_OK(NotNull(client, "client"));
+    if (later != nullptr && (on_piece != nullptr || result != nullptr)) {
+      return Fail(Code::kInvalidArgument, on_piece != nullptr ? "on_piece" : "result",
+                  ": must be null with later, see kvd_generate_next");
+    }
     GenerateTexts texts;
     KVD_TRY(const GenerateOptions options, OptionsFrom(params, texts));
     KVD_TRY(Generation generation, client->client.StartGenerate(HandleFrom(sequence), options));
-    bool is_cancelled = false;
-    for (;;) {
-      KVD_TRY(const auto view, generation.Next());
-      if (!view) break;
-      if (on_piece == nullptr || is_cancelled) continue;
-      const kvd_piece piece = PieceFrom(*view, generation.request());
-      if (on_piece(user, &piece) != 0) {
-        generation.Cancel();
-        is_cancelled = true;
-      }
+    if (later != nullptr) {
+      *later = Keep(client, std::move(generation));
+      return {};
     }
+    KVD_CHECK_OK(TakePieces(generation, on_piece, user));
     Give(generation.result(), result);
     return {};
   });
 }
 
-int kvd_generate_submit(kvd_client* client, kvd_sequence sequence,
-                        const kvd_generate_params* params, kvd_request* request) {
-  return CallBody([&]() -> Status {
-    KVD_CHECK_OK(NotNull(client, "client"));
-    KVD_CHECK_OK(NotNull(request, "request"));
-    GenerateTexts texts;
-    KVD_TRY(const GenerateOptions options, OptionsFrom(params, texts));
-    KVD_TRY(Generation generation, client->client.StartGenerate(HandleFrom(sequence), options));
-    *request = Keep(client, std::move(generation));
-    return {};
-  });
-}
-
-int kvd_generate_resume_submit(kvd_client* client, kvd_request request, kvd_sequence sequence,
-                               const kvd_generate_params* params, uint32_t received,
-                               kvd_token last) {
+int kvd_generate_resume(kvd_client* client, kvd_request request, kvd_sequence sequence,
+                        const kvd_generate_params* params, uint32_t received, kvd_token last) {
   return CallBody([&]() -> Status {
     KVD_CHECK_OK(NotNull(client, "client"));
     GenerateTexts texts;

@@ -45,7 +45,7 @@ kvd_loaded_sequence LoadedFrom(const LoadedSequence& sequence) {
   entry.sequence = static_cast<kvd_sequence>(sequence.handle);
   entry.cell_count = sequence.cell_count;
   entry.is_converted = sequence.is_converted ? 1 : 0;
-  entry.is_computed = sequence.is_computed ? 1 : 0;
+  entry.is_tokens_only = sequence.is_computed ? 1 : 0;
   entry.has_sampler = sequence.has_sampler ? 1 : 0;
   CopyText(sequence.k_type, entry.k_type);
   CopyText(sequence.v_type, entry.v_type);
@@ -59,82 +59,25 @@ Status GiveLoaded(const std::vector<LoadedSequence>& loaded, kvd_loaded_sequence
   return GiveList(found, list, count);
 }
 
-Status Save(kvd_client* client, kvd_sequence sequence, const char* name, std::uint32_t flags,
-            kvd_save_info* info, kvd_request* later) {
-  KVD_CHECK_OK(NotNull(name, "name"));
-  KVD_TRY(const SaveFlags save, SaveFlagsFrom(flags));
-  const auto payload = BytesFrom(name);
-  return Ask(client, later, wire::SaveArgs{HandleFrom(sequence), save.bits}, PayloadOf(payload),
-             save.flags, GiveInfo(info));
-}
-
-Status SaveAll(kvd_client* client, const char* name, std::uint32_t flags, kvd_save_info* info,
-               kvd_request* later) {
-  KVD_CHECK_OK(NotNull(name, "name"));
-  KVD_TRY(const SaveFlags save, SaveFlagsFrom(flags));
-  const auto payload = BytesFrom(name);
-  return Ask(client, later, wire::SaveAllArgs{save.bits}, PayloadOf(payload), save.flags,
-             GiveInfo(info));
-}
-
-Status SaveSize(kvd_client* client, kvd_sequence sequence, std::uint32_t flags, kvd_save_info* info,
-                kvd_request* later) {
-  KVD_TRY(const SaveFlags save, SaveFlagsFrom(flags));
-  return Ask(client, later, wire::SaveArgs{HandleFrom(sequence), save.bits | wire::kSaveSizeOnly},
-             {}, save.flags, GiveInfo(info));
-}
-
-Status Saved(kvd_client* client, kvd_saved_info** list, std::size_t* count, kvd_request* later) {
-  KVD_CHECK_OK(NotNull(list, "list"));
-  KVD_CHECK_OK(NotNull(count, "count"));
-  return Ask(client, later, wire::SavedArgs{}, {}, 0, [=](const auto& reply) -> Status {
-    std::vector<kvd_saved_info> found;
-    for (const wire::SavedEntry& entry : reply.entries) {
-      kvd_saved_info info{};
-      std::memcpy(info.name, entry.name, sizeof entry.name);
-      info.file_bytes = entry.file_bytes;
-      info.raw_bytes = entry.raw_bytes;
-      info.cell_count = entry.cell_count;
-      info.age_ms = entry.age_ms;
-      info.sequence_count = entry.sequence_count;
-      info.flags = entry.flags;
-      std::memcpy(info.k_type, entry.k_type, sizeof entry.k_type - 1);
-      std::memcpy(info.v_type, entry.v_type, sizeof entry.v_type - 1);
-      std::memcpy(info.architecture, entry.architecture, sizeof entry.architecture - 1);
-      found.push_back(info);
-    }
-    return GiveList(found, list, count);
-  });
-}
-
-Status RemoveSaved(kvd_client* client, const char* name, kvd_request* later) {
-  KVD_CHECK_OK(NotNull(name, "name"));
-  const auto payload = BytesFrom(name);
-  return Ask(client, later, wire::RemoveSavedArgs{}, PayloadOf(payload), 0, kGiveNothing);
-}
-
 }  // namespace
 
-int kvd_load(kvd_client* client, const char* name, kvd_loaded_sequence** list, size_t* count) {
-  return CallBody([&]() -> Status {
+int kvd_load(kvd_client* client, const char* name, kvd_loaded_sequence** list, size_t* count,
+             kvd_token** tokens, size_t* token_count, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
     KVD_CHECK_OK(NotNull(client, "client"));
     KVD_CHECK_OK(NotNull(name, "name"));
     KVD_CHECK_OK(NotNull(list, "list"));
     KVD_CHECK_OK(NotNull(count, "count"));
-    KVD_TRY(const auto loaded, client->client.Load(name));
-    return GiveLoaded(loaded, list, count);
-  });
-}
-int kvd_load_submit(kvd_client* client, const char* name, kvd_loaded_sequence** list, size_t* count,
-                    kvd_token** tokens, size_t* token_count, kvd_request* request) {
-  return SubmitBody(request, [&]() -> Status {
-    KVD_CHECK_OK(NotNull(name, "name"));
-    KVD_CHECK_OK(NotNull(list, "list"));
-    KVD_CHECK_OK(NotNull(count, "count"));
+    if (later == nullptr) {
+      KVD_TRY(const auto loaded, client->client.Load(name));
+      if (tokens != nullptr) *tokens = nullptr;
+      if (token_count != nullptr) *token_count = 0;
+      return GiveLoaded(loaded, list, count);
+    }
     KVD_CHECK_OK(NotNull(tokens, "tokens"));
     KVD_CHECK_OK(NotNull(token_count, "token_count"));
     const auto payload = BytesFrom(name);
-    return Ask(client, request, wire::LoadArgs{}, PayloadOf(payload), 0,
+    return Ask(client, later, wire::LoadArgs{}, PayloadOf(payload), 0,
                [=](const wire::LoadReply& reply) -> Status {
                  KVD_TRY(const LoadedFile loaded, ReadLoaded(reply));
                  std::vector<kvd_token> all;
@@ -148,41 +91,65 @@ int kvd_load_submit(kvd_client* client, const char* name, kvd_loaded_sequence** 
 }
 
 int kvd_save(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
-             kvd_save_info* info) {
-  return CallBody([&] { return Save(client, sequence, name, flags, info, nullptr); });
-}
-int kvd_save_submit(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
-                    kvd_save_info* info, kvd_request* request) {
-  return SubmitBody(request, [&] { return Save(client, sequence, name, flags, info, request); });
-}
-
-int kvd_save_all(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info) {
-  return CallBody([&] { return SaveAll(client, name, flags, info, nullptr); });
-}
-int kvd_save_all_submit(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info,
-                        kvd_request* request) {
-  return SubmitBody(request, [&] { return SaveAll(client, name, flags, info, request); });
+             kvd_save_info* info, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(name, "name"));
+    KVD_TRY(const SaveFlags save, SaveFlagsFrom(flags));
+    const auto payload = BytesFrom(name);
+    return Ask(client, later, wire::SaveArgs{HandleFrom(sequence), save.bits}, PayloadOf(payload),
+               save.flags, GiveInfo(info));
+  });
 }
 
-int kvd_save_size(kvd_client* client, kvd_sequence sequence, uint32_t flags, kvd_save_info* info) {
-  return CallBody([&] { return SaveSize(client, sequence, flags, info, nullptr); });
-}
-int kvd_save_size_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags,
-                         kvd_save_info* info, kvd_request* request) {
-  return SubmitBody(request, [&] { return SaveSize(client, sequence, flags, info, request); });
-}
-
-int kvd_saved(kvd_client* client, kvd_saved_info** list, size_t* count) {
-  return CallBody([&] { return Saved(client, list, count, nullptr); });
-}
-int kvd_saved_submit(kvd_client* client, kvd_saved_info** list, size_t* count,
-                     kvd_request* request) {
-  return SubmitBody(request, [&] { return Saved(client, list, count, request); });
+int kvd_save_all(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info,
+                 kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(name, "name"));
+    KVD_TRY(const SaveFlags save, SaveFlagsFrom(flags));
+    const auto payload = BytesFrom(name);
+    return Ask(client, later, wire::SaveAllArgs{save.bits}, PayloadOf(payload), save.flags,
+               GiveInfo(info));
+  });
 }
 
-int kvd_remove_saved(kvd_client* client, const char* name) {
-  return CallBody([&] { return RemoveSaved(client, name, nullptr); });
+int kvd_save_size(kvd_client* client, kvd_sequence sequence, uint32_t flags, kvd_save_info* info,
+                  kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_TRY(const SaveFlags save, SaveFlagsFrom(flags));
+    return Ask(client, later, wire::SaveArgs{HandleFrom(sequence), save.bits | wire::kSaveSizeOnly},
+               {}, save.flags, GiveInfo(info));
+  });
 }
-int kvd_remove_saved_submit(kvd_client* client, const char* name, kvd_request* request) {
-  return SubmitBody(request, [&] { return RemoveSaved(client, name, request); });
+
+int kvd_saved(kvd_client* client, kvd_saved_info** list, size_t* count, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(list, "list"));
+    KVD_CHECK_OK(NotNull(count, "count"));
+    return Ask(client, later, wire::SavedArgs{}, {}, 0, [=](const auto& reply) -> Status {
+      std::vector<kvd_saved_info> found;
+      for (const wire::SavedEntry& entry : reply.entries) {
+        kvd_saved_info info{};
+        std::memcpy(info.name, entry.name, sizeof entry.name);
+        info.file_bytes = entry.file_bytes;
+        info.raw_bytes = entry.raw_bytes;
+        info.cell_count = entry.cell_count;
+        info.age_ms = entry.age_ms;
+        info.sequence_count = entry.sequence_count;
+        info.flags = entry.flags;
+        std::memcpy(info.k_type, entry.k_type, sizeof entry.k_type - 1);
+        std::memcpy(info.v_type, entry.v_type, sizeof entry.v_type - 1);
+        std::memcpy(info.architecture, entry.architecture, sizeof entry.architecture - 1);
+        found.push_back(info);
+      }
+      return GiveList(found, list, count);
+    });
+  });
+}
+
+int kvd_remove_saved(kvd_client* client, const char* name, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(name, "name"));
+    const auto payload = BytesFrom(name);
+    return Ask(client, later, wire::RemoveSavedArgs{}, PayloadOf(payload), 0, kGiveNothing);
+  });
 }

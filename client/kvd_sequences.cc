@@ -1,5 +1,7 @@
-// The functions of kvd.h for sequences.
+// The functions of kvd.h that make, edit and describe sequences, and the prefixes that a prompt
+// could reuse from them.
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -12,6 +14,7 @@ namespace {
 static_assert(static_cast<unsigned>(layout::kSequenceEdited) == KVD_SEQUENCE_EDITED);
 static_assert(static_cast<unsigned>(layout::kSequenceEphemeral) == KVD_SEQUENCE_EPHEMERAL);
 static_assert(sizeof(kvd_sequence_info) == sizeof(wire::SequenceEntry));
+static_assert(sizeof(kvd_why_info::prompt_text) == wire::kWhyTextBytes);
 static_assert(sizeof(kvd_token_at) == sizeof(wire::TokenAndPosition));
 
 kvd_sequence_info InfoFrom(const wire::SequenceEntry& entry) {
@@ -39,41 +42,6 @@ void Put(T number, T* out) {
   if (out != nullptr) *out = number;
 }
 
-Status Create(kvd_client* client, std::uint32_t ttl_seconds, std::uint32_t flags,
-              kvd_sequence* sequence, kvd_request* later) {
-  KVD_CHECK_OK(NotNull(sequence, "sequence"));
-  KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_EPHEMERAL));
-  KVD_CHECK_OK(CheckTtl(ttl_seconds));
-  return Ask(client, later, wire::CreateArgs{.ttl_seconds = ttl_seconds}, {}, wire_flags,
-             [sequence](const wire::CreateReply& reply) -> Status {
-               *sequence = static_cast<kvd_sequence>(reply.sequence);
-               return {};
-             });
-}
-
-Status Fork(kvd_client* client, kvd_sequence sequence, std::int32_t cell_count, std::uint32_t count,
-            std::uint32_t ttl_seconds, std::uint32_t flags, kvd_sequence* forks,
-            kvd_fork_info* info, kvd_request* later) {
-  KVD_CHECK_OK(NotNull(forks, "forks"));
-  KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_EPHEMERAL));
-  KVD_CHECK_OK(CheckTtl(ttl_seconds));
-  const wire::ForkArgs args{.sequence = HandleFrom(sequence),
-                            .cells = CellsFrom(cell_count),
-                            .count = count,
-                            .ttl_seconds = ttl_seconds};
-  return Ask(client, later, args, {}, wire_flags, [=](const wire::ForkReply& reply) -> Status {
-    KVD_CHECK_OK(CheckForkCount(reply, count));
-    std::memcpy(forks, reply.handles.data(), reply.handles.size() * sizeof *forks);
-    if (info != nullptr) *info = {reply.nanoseconds, reply.cells, reply.replayed};
-    return {};
-  });
-}
-
-Status Drop(kvd_client* client, kvd_sequence sequence, std::uint32_t flags, kvd_request* later) {
-  KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE));
-  return Ask(client, later, wire::DropArgs{HandleFrom(sequence)}, {}, wire_flags, kGiveNothing);
-}
-
 // Returns the `give` argument of Ask for a copy or a removal.
 auto GiveEdit(std::uint64_t* cells, std::uint64_t* replayed) {
   return [=](const wire::EditReply& reply) -> Status {
@@ -83,112 +51,25 @@ auto GiveEdit(std::uint64_t* cells, std::uint64_t* replayed) {
   };
 }
 
-Status Copy(kvd_client* client, kvd_sequence source, kvd_sequence destination, std::int32_t p0,
-            std::int32_t p1, std::uint64_t* cells, std::uint64_t* replayed, kvd_request* later) {
-  KVD_TRY(const PosRange range, RangeFrom(p0, p1));
-  return Ask(client, later, wire::CopyRangeArgs{HandleFrom(source), HandleFrom(destination), range},
-             {}, 0, GiveEdit(cells, replayed));
-}
+static_assert(KVD_EDITS_KEPT == layout::kEditsKept);
+static_assert(KVD_EDIT_REMOVED == int{layout::kEditRemoved} &&
+              KVD_EDIT_COPIED == int{layout::kEditCopied} &&
+              KVD_EDIT_SHIFTED == int{layout::kEditShifted} &&
+              KVD_EDIT_DIVIDED == int{layout::kEditDivided});
 
-Status Remove(kvd_client* client, kvd_sequence sequence, std::int32_t p0, std::int32_t p1,
-              std::uint64_t* cells, std::uint64_t* replayed, kvd_request* later) {
-  KVD_TRY(const PosRange range, RangeFrom(p0, p1));
-  return Ask(client, later, wire::RemoveRangeArgs{HandleFrom(sequence), range}, {}, 0,
-             GiveEdit(cells, replayed));
-}
-
-Status Retain(kvd_client* client, kvd_sequence sequence, std::uint32_t flags, int* is_retained,
-              kvd_request* later) {
-  KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE));
-  return Ask(client, later, wire::RetainArgs{HandleFrom(sequence)}, {}, wire_flags,
-             [=](const wire::RetainReply& reply) -> Status {
-               Put(reply.stays ? 1 : 0, is_retained);
-               return {};
-             });
-}
-
-Status Pin(kvd_client* client, kvd_sequence sequence, int is_pinned, std::uint32_t flags,
-           kvd_request* later) {
-  KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE));
-  return Ask(client, later, wire::PinArgs{HandleFrom(sequence), is_pinned != 0}, {}, wire_flags,
-             kGiveNothing);
-}
-
-Status Life(kvd_client* client, kvd_sequence sequence, std::uint32_t ttl_seconds,
-            std::uint32_t flags, kvd_request* later) {
-  KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE | KVD_EPHEMERAL));
-  KVD_CHECK_OK(CheckTtl(ttl_seconds));
-  return Ask(client, later, wire::SetLifeArgs{HandleFrom(sequence), ttl_seconds}, {}, wire_flags,
-             kGiveNothing);
-}
-
-Status DropRetained(kvd_client* client, std::uint32_t flags, std::uint64_t* count,
-                    kvd_request* later) {
-  KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE));
-  return Ask(client, later, wire::DropRetainedArgs{}, {}, wire_flags,
-             [=](const wire::DropRetainedReply& reply) -> Status {
-               Put(reply.count, count);
-               return {};
-             });
-}
-
-Status Keep(kvd_client* client, kvd_sequence sequence, kvd_request* later) {
-  return Ask(client, later, wire::KeepArgs{HandleFrom(sequence)}, {}, 0, kGiveNothing);
-}
-
-Status Clear(kvd_client* client, kvd_sequence sequence, kvd_request* later) {
-  return Ask(client, later, wire::ClearArgs{HandleFrom(sequence)}, {}, 0, kGiveNothing);
-}
-
-Status Add(kvd_client* client, kvd_sequence sequence, std::int32_t p0, std::int32_t p1,
-           std::int32_t delta, kvd_request* later) {
-  KVD_TRY(const PosRange range, RangeFrom(p0, p1));
-  return Ask(client, later, wire::AddArgs{HandleFrom(sequence), range, delta}, {}, 0, kGiveNothing);
-}
-
-Status Divide(kvd_client* client, kvd_sequence sequence, std::int32_t p0, std::int32_t p1,
-              std::int32_t divisor, std::uint64_t* cells, kvd_request* later) {
-  KVD_TRY(const PosRange range, RangeFrom(p0, p1));
-  return Ask(client, later, wire::DivideArgs{HandleFrom(sequence), range, divisor}, {}, 0,
-             [=](const wire::DivideReply& reply) -> Status {
-               Put(reply.cells, cells);
-               return {};
-             });
-}
-
-Status Query(kvd_client* client, kvd_sequence sequence, kvd_sequence_info* info,
-             kvd_request* later) {
-  KVD_CHECK_OK(NotNull(info, "info"));
-  return Ask(client, later, wire::QueryArgs{HandleFrom(sequence)}, {}, 0,
-             [=](const wire::QueryReply& reply) -> Status {
-               *info = InfoFrom(reply.entry);
-               return {};
-             });
-}
-
-Status List(kvd_client* client, kvd_sequence_info** list, std::size_t* count, kvd_request* later) {
-  KVD_CHECK_OK(NotNull(list, "list"));
-  KVD_CHECK_OK(NotNull(count, "count"));
-  return Ask(client, later, wire::ListArgs{}, {}, 0, [=](const auto& reply) -> Status {
-    std::vector<kvd_sequence_info> infos;
-    for (const wire::SequenceEntry& entry : reply.entries) infos.push_back(InfoFrom(entry));
-    return GiveList(infos, list, count);
+kvd_log_entry EntryOf(const wire::LogRecord& record) {
+  kvd_log_entry entry{};
+  entry.sequence = record.sequence;
+  entry.parent = record.parent;
+  entry.created_unix_ms = record.created_unix_ms;
+  entry.parent_cells = record.parent_cells;
+  entry.owner_uid = record.owner_uid;
+  entry.cell_count = record.cell_count;
+  entry.edit_count = record.edit_count;
+  std::ranges::transform(record.edits, entry.edits, [](const layout::EditRecord& edit) {
+    return kvd_edit{edit.unix_ms, edit.first, edit.end, edit.delta, edit.kind, edit.verb};
   });
-}
-
-Status ReadTokens(kvd_client* client, kvd_sequence sequence, std::int32_t first_cell,
-                  std::int32_t cell_count, kvd_token_at** tokens, std::size_t* token_count,
-                  kvd_request* later) {
-  KVD_CHECK_OK(NotNull(tokens, "tokens"));
-  KVD_CHECK_OK(NotNull(token_count, "token_count"));
-  const wire::ReadTokensArgs args{
-      .sequence = HandleFrom(sequence), .first_cell = first_cell, .count = CellsFrom(cell_count)};
-  return Ask(client, later, args, {}, 0, [=](const wire::ReadTokensReply& reply) -> Status {
-    *tokens = CopyForCaller(reinterpret_cast<const kvd_token_at*>(reply.cells.data()),
-                            reply.cells.size());
-    *token_count = reply.cells.size();
-    return {};
-  });
+  return entry;
 }
 
 }  // namespace
@@ -196,171 +77,222 @@ Status ReadTokens(kvd_client* client, kvd_sequence sequence, std::int32_t first_
 
 using namespace kvd;
 
-int kvd_sequence_create(kvd_client* client, kvd_sequence* sequence) {
-  return CallBody([&] { return Create(client, 0, 0, sequence, nullptr); });
-}
-int kvd_sequence_create_submit(kvd_client* client, kvd_sequence* sequence, kvd_request* request) {
-  return SubmitBody(request, [&] { return Create(client, 0, 0, sequence, request); });
-}
-int kvd_sequence_create_with(kvd_client* client, uint32_t ttl_seconds, uint32_t flags,
-                             kvd_sequence* sequence) {
-  return CallBody([&] { return Create(client, ttl_seconds, flags, sequence, nullptr); });
-}
-int kvd_sequence_create_with_submit(kvd_client* client, uint32_t ttl_seconds, uint32_t flags,
-                                    kvd_sequence* sequence, kvd_request* request) {
-  return SubmitBody(request, [&] { return Create(client, ttl_seconds, flags, sequence, request); });
+int kvd_sequence_create(kvd_client* client, const kvd_sequence_options* options,
+                        kvd_sequence* sequence, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(sequence, "sequence"));
+    KVD_TRY(const NewSequenceOptions made, NewSequenceFrom(options, KVD_EPHEMERAL));
+    return Ask(client, later, wire::CreateArgs{.ttl_seconds = made.ttl_seconds}, {}, made.flags,
+               [sequence](const wire::CreateReply& reply) -> Status {
+                 *sequence = static_cast<kvd_sequence>(reply.sequence);
+                 return {};
+               });
+  });
 }
 
 int kvd_sequence_fork(kvd_client* client, kvd_sequence sequence, int32_t cell_count, uint32_t count,
-                      kvd_sequence* forks, kvd_fork_info* info) {
-  return CallBody(
-      [&] { return Fork(client, sequence, cell_count, count, 0, 0, forks, info, nullptr); });
-}
-int kvd_sequence_fork_submit(kvd_client* client, kvd_sequence sequence, int32_t cell_count,
-                             uint32_t count, kvd_sequence* forks, kvd_fork_info* info,
-                             kvd_request* request) {
-  return SubmitBody(request, [&] {
-    return Fork(client, sequence, cell_count, count, 0, 0, forks, info, request);
-  });
-}
-int kvd_sequence_fork_with(kvd_client* client, kvd_sequence sequence, int32_t cell_count,
-                           uint32_t count, uint32_t ttl_seconds, uint32_t flags,
-                           kvd_sequence* forks, kvd_fork_info* info) {
-  return CallBody([&] {
-    return Fork(client, sequence, cell_count, count, ttl_seconds, flags, forks, info, nullptr);
-  });
-}
-int kvd_sequence_fork_with_submit(kvd_client* client, kvd_sequence sequence, int32_t cell_count,
-                                  uint32_t count, uint32_t ttl_seconds, uint32_t flags,
-                                  kvd_sequence* forks, kvd_fork_info* info, kvd_request* request) {
-  return SubmitBody(request, [&] {
-    return Fork(client, sequence, cell_count, count, ttl_seconds, flags, forks, info, request);
+                      const kvd_sequence_options* options, kvd_sequence* forks, kvd_fork_info* info,
+                      kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(forks, "forks"));
+    KVD_TRY(const NewSequenceOptions made, NewSequenceFrom(options, KVD_EPHEMERAL));
+    const wire::ForkArgs args{.sequence = HandleFrom(sequence),
+                              .cells = CellsFrom(cell_count),
+                              .count = count,
+                              .ttl_seconds = made.ttl_seconds};
+    return Ask(client, later, args, {}, made.flags, [=](const wire::ForkReply& reply) -> Status {
+      KVD_CHECK_OK(CheckForkCount(reply, count));
+      std::memcpy(forks, reply.handles.data(), reply.handles.size() * sizeof *forks);
+      if (info != nullptr) *info = {reply.nanoseconds, reply.cells, reply.replayed};
+      return {};
+    });
   });
 }
 
-int kvd_sequence_drop(kvd_client* client, kvd_sequence sequence, uint32_t flags) {
-  return CallBody([&] { return Drop(client, sequence, flags, nullptr); });
-}
-int kvd_sequence_drop_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags,
-                             kvd_request* request) {
-  return SubmitBody(request, [&] { return Drop(client, sequence, flags, request); });
+int kvd_sequence_drop(kvd_client* client, kvd_sequence sequence, uint32_t flags,
+                      kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE));
+    return Ask(client, later, wire::DropArgs{HandleFrom(sequence)}, {}, wire_flags, kGiveNothing);
+  });
 }
 
 int kvd_sequence_copy(kvd_client* client, kvd_sequence source, kvd_sequence destination, int32_t p0,
-                      int32_t p1, uint64_t* cells, uint64_t* replayed) {
-  return CallBody(
-      [&] { return Copy(client, source, destination, p0, p1, cells, replayed, nullptr); });
-}
-int kvd_sequence_copy_submit(kvd_client* client, kvd_sequence source, kvd_sequence destination,
-                             int32_t p0, int32_t p1, uint64_t* cells, uint64_t* replayed,
-                             kvd_request* request) {
-  return SubmitBody(
-      request, [&] { return Copy(client, source, destination, p0, p1, cells, replayed, request); });
+                      int32_t p1, uint64_t* cells, uint64_t* replayed, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_TRY(const PosRange range, RangeFrom(p0, p1));
+    return Ask(client, later,
+               wire::CopyRangeArgs{HandleFrom(source), HandleFrom(destination), range}, {}, 0,
+               GiveEdit(cells, replayed));
+  });
 }
 
 int kvd_sequence_remove(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
-                        uint64_t* cells, uint64_t* replayed) {
-  return CallBody([&] { return Remove(client, sequence, p0, p1, cells, replayed, nullptr); });
-}
-int kvd_sequence_remove_submit(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
-                               uint64_t* cells, uint64_t* replayed, kvd_request* request) {
-  return SubmitBody(request,
-                    [&] { return Remove(client, sequence, p0, p1, cells, replayed, request); });
-}
-
-int kvd_sequence_retain(kvd_client* client, kvd_sequence sequence, uint32_t flags,
-                        int* is_retained) {
-  return CallBody([&] { return Retain(client, sequence, flags, is_retained, nullptr); });
-}
-int kvd_sequence_retain_submit(kvd_client* client, kvd_sequence sequence, uint32_t flags,
-                               int* is_retained, kvd_request* request) {
-  return SubmitBody(request, [&] { return Retain(client, sequence, flags, is_retained, request); });
+                        uint64_t* cells, uint64_t* replayed, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_TRY(const PosRange range, RangeFrom(p0, p1));
+    return Ask(client, later, wire::RemoveRangeArgs{HandleFrom(sequence), range}, {}, 0,
+               GiveEdit(cells, replayed));
+  });
 }
 
-int kvd_sequence_pin(kvd_client* client, kvd_sequence sequence, int is_pinned, uint32_t flags) {
-  return CallBody([&] { return Pin(client, sequence, is_pinned, flags, nullptr); });
+int kvd_sequence_retain(kvd_client* client, kvd_sequence sequence, uint32_t flags, int* is_retained,
+                        kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE));
+    return Ask(client, later, wire::RetainArgs{HandleFrom(sequence)}, {}, wire_flags,
+               [=](const wire::RetainReply& reply) -> Status {
+                 Put(reply.stays ? 1 : 0, is_retained);
+                 return {};
+               });
+  });
 }
-int kvd_sequence_pin_submit(kvd_client* client, kvd_sequence sequence, int is_pinned,
-                            uint32_t flags, kvd_request* request) {
-  return SubmitBody(request, [&] { return Pin(client, sequence, is_pinned, flags, request); });
+
+int kvd_sequence_pin(kvd_client* client, kvd_sequence sequence, int is_pinned, uint32_t flags,
+                     kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE));
+    return Ask(client, later, wire::PinArgs{HandleFrom(sequence), is_pinned != 0}, {}, wire_flags,
+               kGiveNothing);
+  });
 }
 
 int kvd_sequence_life(kvd_client* client, kvd_sequence sequence, uint32_t ttl_seconds,
-                      uint32_t flags) {
-  return CallBody([&] { return Life(client, sequence, ttl_seconds, flags, nullptr); });
-}
-int kvd_sequence_life_submit(kvd_client* client, kvd_sequence sequence, uint32_t ttl_seconds,
-                             uint32_t flags, kvd_request* request) {
-  return SubmitBody(request, [&] { return Life(client, sequence, ttl_seconds, flags, request); });
-}
-
-int kvd_drop_retained(kvd_client* client, uint32_t flags, uint64_t* count) {
-  return CallBody([&] { return DropRetained(client, flags, count, nullptr); });
-}
-int kvd_drop_retained_submit(kvd_client* client, uint32_t flags, uint64_t* count,
-                             kvd_request* request) {
-  return SubmitBody(request, [&] { return DropRetained(client, flags, count, request); });
+                      uint32_t flags, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE | KVD_EPHEMERAL));
+    KVD_CHECK_OK(CheckTtl(ttl_seconds));
+    return Ask(client, later, wire::SetLifeArgs{HandleFrom(sequence), ttl_seconds}, {}, wire_flags,
+               kGiveNothing);
+  });
 }
 
-int kvd_sequence_keep(kvd_client* client, kvd_sequence sequence) {
-  return CallBody([&] { return Keep(client, sequence, nullptr); });
-}
-int kvd_sequence_keep_submit(kvd_client* client, kvd_sequence sequence, kvd_request* request) {
-  return SubmitBody(request, [&] { return Keep(client, sequence, request); });
+int kvd_drop_retained(kvd_client* client, uint32_t flags, uint64_t* count, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_TRY(const auto wire_flags, FlagsFrom(flags, KVD_FORCE));
+    return Ask(client, later, wire::DropRetainedArgs{}, {}, wire_flags,
+               [=](const wire::DropRetainedReply& reply) -> Status {
+                 Put(reply.count, count);
+                 return {};
+               });
+  });
 }
 
-int kvd_sequence_clear(kvd_client* client, kvd_sequence sequence) {
-  return CallBody([&] { return Clear(client, sequence, nullptr); });
+int kvd_sequence_keep(kvd_client* client, kvd_sequence sequence, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    return Ask(client, later, wire::KeepArgs{HandleFrom(sequence)}, {}, 0, kGiveNothing);
+  });
 }
-int kvd_sequence_clear_submit(kvd_client* client, kvd_sequence sequence, kvd_request* request) {
-  return SubmitBody(request, [&] { return Clear(client, sequence, request); });
+
+int kvd_sequence_clear(kvd_client* client, kvd_sequence sequence, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    return Ask(client, later, wire::ClearArgs{HandleFrom(sequence)}, {}, 0, kGiveNothing);
+  });
 }
 
 int kvd_sequence_add(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
-                     int32_t delta) {
-  return CallBody([&] { return Add(client, sequence, p0, p1, delta, nullptr); });
-}
-int kvd_sequence_add_submit(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
-                            int32_t delta, kvd_request* request) {
-  return SubmitBody(request, [&] { return Add(client, sequence, p0, p1, delta, request); });
+                     int32_t delta, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_TRY(const PosRange range, RangeFrom(p0, p1));
+    return Ask(client, later, wire::AddArgs{HandleFrom(sequence), range, delta}, {}, 0,
+               kGiveNothing);
+  });
 }
 
 int kvd_sequence_divide(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
-                        int32_t divisor, uint64_t* cells) {
-  return CallBody([&] { return Divide(client, sequence, p0, p1, divisor, cells, nullptr); });
-}
-int kvd_sequence_divide_submit(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
-                               int32_t divisor, uint64_t* cells, kvd_request* request) {
-  return SubmitBody(request,
-                    [&] { return Divide(client, sequence, p0, p1, divisor, cells, request); });
-}
-
-int kvd_sequence_query(kvd_client* client, kvd_sequence sequence, kvd_sequence_info* info) {
-  return CallBody([&] { return Query(client, sequence, info, nullptr); });
-}
-int kvd_sequence_query_submit(kvd_client* client, kvd_sequence sequence, kvd_sequence_info* info,
-                              kvd_request* request) {
-  return SubmitBody(request, [&] { return Query(client, sequence, info, request); });
+                        int32_t divisor, uint64_t* cells, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_TRY(const PosRange range, RangeFrom(p0, p1));
+    return Ask(client, later, wire::DivideArgs{HandleFrom(sequence), range, divisor}, {}, 0,
+               [=](const wire::DivideReply& reply) -> Status {
+                 Put(reply.cells, cells);
+                 return {};
+               });
+  });
 }
 
-int kvd_list(kvd_client* client, kvd_sequence_info** list, size_t* count) {
-  return CallBody([&] { return List(client, list, count, nullptr); });
+int kvd_sequence_query(kvd_client* client, kvd_sequence sequence, kvd_sequence_info* info,
+                       kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(info, "info"));
+    return Ask(client, later, wire::QueryArgs{HandleFrom(sequence)}, {}, 0,
+               [=](const wire::QueryReply& reply) -> Status {
+                 *info = InfoFrom(reply.entry);
+                 return {};
+               });
+  });
 }
-int kvd_list_submit(kvd_client* client, kvd_sequence_info** list, size_t* count,
-                    kvd_request* request) {
-  return SubmitBody(request, [&] { return List(client, list, count, request); });
+
+int kvd_list(kvd_client* client, kvd_sequence_info** list, size_t* count, kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(list, "list"));
+    KVD_CHECK_OK(NotNull(count, "count"));
+    return Ask(client, later, wire::ListArgs{}, {}, 0, [=](const auto& reply) -> Status {
+      std::vector<kvd_sequence_info> infos;
+      for (const wire::SequenceEntry& entry : reply.entries) infos.push_back(InfoFrom(entry));
+      return GiveList(infos, list, count);
+    });
+  });
 }
 
 int kvd_read_tokens(kvd_client* client, kvd_sequence sequence, int32_t first_cell,
-                    int32_t cell_count, kvd_token_at** tokens, size_t* token_count) {
-  return CallBody([&] {
-    return ReadTokens(client, sequence, first_cell, cell_count, tokens, token_count, nullptr);
+                    int32_t cell_count, kvd_token_at** tokens, size_t* token_count,
+                    kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(tokens, "tokens"));
+    KVD_CHECK_OK(NotNull(token_count, "token_count"));
+    const wire::ReadTokensArgs args{
+        .sequence = HandleFrom(sequence), .first_cell = first_cell, .count = CellsFrom(cell_count)};
+    return Ask(client, later, args, {}, 0, [=](const wire::ReadTokensReply& reply) -> Status {
+      *tokens = CopyForCaller(reinterpret_cast<const kvd_token_at*>(reply.cells.data()),
+                              reply.cells.size());
+      *token_count = reply.cells.size();
+      return {};
+    });
   });
 }
-int kvd_read_tokens_submit(kvd_client* client, kvd_sequence sequence, int32_t first_cell,
-                           int32_t cell_count, kvd_token_at** tokens, size_t* token_count,
-                           kvd_request* request) {
-  return SubmitBody(request, [&] {
-    return ReadTokens(client, sequence, first_cell, cell_count, tokens, token_count, request);
+
+int kvd_log(kvd_client* client, kvd_sequence sequence, kvd_log_entry** list, size_t* count,
+            kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(list, "list"));
+    KVD_CHECK_OK(NotNull(count, "count"));
+    return Ask(client, later, wire::LogArgs{HandleFrom(sequence)}, {}, 0,
+               [=](const auto& reply) -> Status {
+                 std::vector<kvd_log_entry> entries;
+                 for (const wire::LogRecord& record : reply.entries) {
+                   entries.push_back(EntryOf(record));
+                 }
+                 return GiveList(entries, list, count);
+               });
+  });
+}
+
+int kvd_why(kvd_client* client, const kvd_token* tokens, size_t token_count, kvd_why_info* info,
+            kvd_request* later) {
+  return CallBody(later, [&]() -> Status {
+    KVD_CHECK_OK(NotNull(tokens, "tokens"));
+    KVD_CHECK_OK(NotNull(info, "info"));
+    const auto payload = std::as_bytes(std::span(tokens, token_count));
+    return Ask(client, later, wire::WhyArgs{}, PayloadOf(payload), 0,
+               [info](const auto& reply) -> Status {
+                 const wire::WhyRecord& found = reply.record;
+                 *info = {.source = found.source,
+                          .nearest = found.nearest,
+                          .prompt_tokens = found.prompt_tokens,
+                          .reused = found.reused,
+                          .common = found.common,
+                          .on_disk = found.on_disk,
+                          .prompt_token = found.prompt_token,
+                          .cached_token = found.cached_token,
+                          .shared_origin = found.origin,
+                          .share_limit = found.limit,
+                          .reserved = 0,
+                          .prompt_text = {},
+                          .cached_text = {}};
+                 std::memcpy(info->prompt_text, found.prompt_text, sizeof info->prompt_text - 1);
+                 std::memcpy(info->cached_text, found.cached_text, sizeof info->cached_text - 1);
+                 return {};
+               });
   });
 }

@@ -21,16 +21,17 @@ static int Ask(kvd_client* client, const char* snapshot, const char* question) {
   kvd_generate_params params;
   kvd_generate_params_init(&params, sizeof params);
   params.temperature = 0.0f;
-  int code = kvd_attach(client, snapshot, &fork, &info); /* takes microseconds: no cell is copied */
+  int code =
+      kvd_attach(client, snapshot, &fork, &info, NULL); /* takes microseconds: no cell is copied */
   if (code == KVD_OK) {
     code = kvd_tokenize(client, question, strlen(question), KVD_PARSE_SPECIAL, &tokens,
-                        &params.token_count);
+                        &params.token_count, NULL);
   }
   params.tokens = tokens;
-  if (code == KVD_OK) code = kvd_generate(client, fork, &params, Show, NULL, NULL);
+  if (code == KVD_OK) code = kvd_generate(client, fork, &params, Show, NULL, NULL, NULL);
   if (code != KVD_OK) fprintf(stderr, "%s: %s\n", kvd_code_name(code), kvd_error_message());
   kvd_free(tokens);
-  if (fork != 0) kvd_sequence_drop(client, fork, 0);
+  if (fork != 0) kvd_sequence_drop(client, fork, 0, NULL);
   printf("\n");
   return code;
 }

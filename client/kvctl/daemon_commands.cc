@@ -143,8 +143,10 @@ std::string CacheText(const wire::CacheReply& cache) {
 Status ShowInfo(const GlobalOptions& global) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
   KVD_TRY(const wire::InfoReply info, client.Info());
-  KVD_TRY(const wire::CacheReply cache, client.CacheInfo());
-  KVD_TRY(const wire::TuningReply tuning, client.Tuning());
+  KVD_TRY(const auto cache_reply, client.Call(wire::CacheArgs{}));
+  KVD_TRY(const auto tuning_reply, client.Call(wire::TuningArgs{}));
+  const wire::CacheReply& cache = cache_reply.record;
+  const wire::TuningReply& tuning = tuning_reply.record;
   if (global.wants_json) {
     Json json = JsonOf(info);
     json.Set("tuning", TuningJson(tuning));
@@ -192,7 +194,8 @@ Status ShowInfo(const GlobalOptions& global) {
 
 Status Defragment(const GlobalOptions& global) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
-  KVD_TRY(const wire::DefragReply report, client.Defrag());
+  KVD_TRY(const auto reply, client.Call(wire::DefragArgs{}));
+  const wire::DefragReply& report = reply.record;
   if (global.wants_json) {
     Json json = Json::Object();
     json.Set("cells_moved", report.cells_moved)

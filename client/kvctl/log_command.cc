@@ -99,7 +99,8 @@ void Print(const wire::LogRecord& record) {
 Status ShowLog(const GlobalOptions& global, const SequenceOptions& options) {
   KVD_TRY(const SequenceHandle handle, ParseHandle(options.handles.front()));
   KVD_TRY(const Client client, Client::Connect(global.connect));
-  KVD_TRY(const auto records, client.Log(handle));
+  KVD_TRY(const auto log, client.Call(wire::LogArgs{handle}));
+  const auto& records = log.entries;
   if (global.wants_json) {
     Json list = Json::Array();
     for (const wire::LogRecord& record : records) list.Add(JsonOf(record));

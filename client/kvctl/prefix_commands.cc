@@ -32,7 +32,7 @@ Status WarmPrefix(const GlobalOptions& global, const PrefixOptions& options) {
   KVD_TRY(const auto tokens, client.Tokenize(text, flags));
   KVD_TRY(Sequence sequence, client.NewSequence());
   KVD_TRY(const Logits computed, sequence.Decode(tokens, Pos{0}, wire::LogitsWanted::kNone));
-  if (options.is_pinned) KVD_CHECK_OK(client.Pin(sequence.handle(), true));
+  if (options.is_pinned) KVD_CHECK_OK(client.Call(wire::PinArgs{sequence.handle(), true}));
   const PrefixReuse reuse = computed.reuse();
   const SequenceHandle handle = sequence.Detach();
   KVD_TRY(const bool stays, client.Retain(handle));
@@ -60,7 +60,8 @@ Status PinSequences(const GlobalOptions& global, const PrefixOptions& options, b
   KVD_TRY(const Client client, Client::Connect(global.connect));
   for (const std::string& text : options.handles) {
     KVD_TRY(const SequenceHandle handle, ParseHandle(text));
-    KVD_CHECK_OK(client.Pin(handle, is_pinned, options.is_forced ? Force::kYes : Force::kNo));
+    KVD_CHECK_OK(client.Call(wire::PinArgs{handle, is_pinned}, {},
+                             FlagIf(options.is_forced, wire::kFlagForce)));
   }
   if (global.wants_json) {
     Json json = Json::Object();
@@ -72,14 +73,14 @@ Status PinSequences(const GlobalOptions& global, const PrefixOptions& options, b
 
 Status DropSequences(const GlobalOptions& global, const PrefixOptions& options) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
-  KVD_TRY(const std::uint64_t dropped,
-          client.DropRetained(options.is_forced ? Force::kYes : Force::kNo));
+  KVD_TRY(const wire::DropRetainedReply dropped,
+          client.Call(wire::DropRetainedArgs{}, {}, FlagIf(options.is_forced, wire::kFlagForce)));
   if (global.wants_json) {
     Json json = Json::Object();
-    json.Set("dropped", dropped);
+    json.Set("dropped", dropped.count);
     std::puts(json.Text().c_str());
   } else {
-    std::printf("%llu dropped\n", static_cast<unsigned long long>(dropped));
+    std::printf("%llu dropped\n", static_cast<unsigned long long>(dropped.count));
   }
   return {};
 }

@@ -71,7 +71,8 @@ void Print(const char* title, const wire::StepTimesRecord& times) {
 
 Status ShowProfile(const GlobalOptions& global) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
-  KVD_TRY(const wire::ProfileReply profile, client.Profile());
+  KVD_TRY(const auto reply, client.Call(wire::ProfileArgs{}));
+  const wire::ProfileReply& profile = reply.record;
   if (global.wants_json) {
     Json json = Json::Object();
     json.Set("decode", JsonOf(profile.decode)).Set("prompts", JsonOf(profile.prompts));

@@ -66,16 +66,16 @@ Status ExplainLife(const Client& client, SequenceHandle handle, const Error& err
 
 Status ListTenants(const GlobalOptions& global) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
-  KVD_TRY(const auto entries, client.Tenants());
+  KVD_TRY(const auto tenants, client.Call(wire::TenantsArgs{}));
   if (global.wants_json) {
     Json list = Json::Array();
-    for (const wire::TenantEntry& entry : entries) list.Add(JsonOf(entry));
+    for (const wire::TenantEntry& entry : tenants.entries) list.Add(JsonOf(entry));
     std::puts(list.Text().c_str());
     return {};
   }
   std::vector<std::vector<std::string>> rows{{"TENANT", "NAME", "SEQUENCES", "CELLS", "STATES",
                                               "REQUESTS", "CONNECTIONS", "SAVED BYTES", "WEIGHT"}};
-  for (const wire::TenantEntry& entry : entries) {
+  for (const wire::TenantEntry& entry : tenants.entries) {
     rows.push_back(
         {HexText(entry.tenant), entry.name, HeldText(entry.sequences_held, entry.sequences_max),
          HeldText(entry.cells_held, entry.cells_max),
@@ -90,11 +90,11 @@ Status ListTenants(const GlobalOptions& global) {
 
 Status SetLife(const GlobalOptions& global, const LifeOptions& options) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
-  const SequenceLifetime life{.ttl_seconds = options.ttl_seconds,
-                              .is_ephemeral = options.is_ephemeral};
+  const auto flags = static_cast<std::uint16_t>(FlagIf(options.is_forced, wire::kFlagForce) |
+                                                FlagIf(options.is_ephemeral, wire::kFlagEphemeral));
   for (const std::string& text : options.handles) {
     KVD_TRY(const SequenceHandle handle, ParseHandle(text));
-    const Status set = client.SetLife(handle, life, options.is_forced ? Force::kYes : Force::kNo);
+    const auto set = client.Call(wire::SetLifeArgs{handle, options.ttl_seconds}, {}, flags);
     if (!set) return ExplainLife(client, handle, set.error());
   }
   if (global.wants_json) {

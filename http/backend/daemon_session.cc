@@ -289,11 +289,6 @@ Await<Result<std::vector<wire::SequenceEntry>>> DaemonSession::List() {
   co_return std::move(reply.entries);
 }
 
-Await<Status> DaemonSession::SetLife(SequenceHandle sequence, SequenceLifetime life) {
-  const wire::SetLifeArgs args{sequence, life.ttl_seconds};
-  co_return StatusOf(co_await Call(args, {}, EphemeralFlag(life)));
-}
-
 Await<Result<wire::SequenceEntry>> DaemonSession::Query(SequenceHandle sequence) {
   KVD_CO_TRY(const auto reply, co_await Call(wire::QueryArgs{sequence}));
   co_return reply.entry;

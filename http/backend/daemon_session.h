@@ -112,7 +112,6 @@ class DaemonSession : public std::enable_shared_from_this<DaemonSession> {
   Await<Status> RemoveRange(SequenceHandle sequence, PosRange range);
   Await<Status> Shift(SequenceHandle sequence, PosRange range, std::int32_t delta);
   Await<Result<std::vector<wire::SequenceEntry>>> List();
-  Await<Status> SetLife(SequenceHandle sequence, SequenceLifetime life);
   Await<Result<wire::SequenceEntry>> Query(SequenceHandle sequence);
   Await<Result<std::vector<TokenId>>> ReadTokens(SequenceHandle sequence, std::int32_t first_cell,
                                                  std::int32_t cell_count);

@@ -13,9 +13,9 @@ int kvd_c11_round_trip(const char* socket_path) {
   options.socket_path = socket_path;
   code = kvd_connect(&options, &client);
   if (code != KVD_OK) return code;
-  code = kvd_ping(client, 16, &nanoseconds);
-  if (code == KVD_OK) code = kvd_sequence_create(client, &sequence);
-  if (code == KVD_OK) code = kvd_sequence_drop(client, sequence, 0);
+  code = kvd_ping(client, 16, &nanoseconds, NULL);
+  if (code == KVD_OK) code = kvd_sequence_create(client, NULL, &sequence, NULL);
+  if (code == KVD_OK) code = kvd_sequence_drop(client, sequence, 0, NULL);
   kvd_close(client);
   return code;
 }

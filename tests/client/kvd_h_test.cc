@@ -69,11 +69,28 @@ TEST_F(KvdHTest, AProgramInCGoesThroughARoundTrip) {
   EXPECT_NE(std::string(kvd_error_message()).find("start one with"), std::string::npos);
 }
 
+TEST_F(KvdHTest, ADaemonOfAnotherVersionIsRefusedWithBothVersions) {
+  const FakeDaemon newer({}, [](wire::Welcome& welcome, std::vector<int>&) {
+    welcome.version = wire::kProtocolVersion + 1;
+  });
+  kvd_connect_options options;
+  kvd_connect_options_init(&options, sizeof options);
+  const std::string path = newer.socket_path();
+  options.socket_path = path.c_str();
+  kvd_client* client = nullptr;
+  EXPECT_EQ(kvd_connect(&options, &client), KVD_VERSION_MISMATCH);
+  const std::string message = kvd_error_message();
+  EXPECT_NE(message.find(std::to_string(kvd_protocol_version())), std::string::npos) << message;
+  EXPECT_NE(message.find(std::to_string(kvd_protocol_version() + 1)), std::string::npos) << message;
+  EXPECT_EQ(client, nullptr);
+}
+
 TEST_F(KvdHTest, NullPointersAreErrorsThatNameThem) {
-  EXPECT_EQ(kvd_ping(nullptr, 0, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_ping(nullptr, 0, nullptr, nullptr), KVD_INVALID_ARGUMENT);
   EXPECT_STREQ(kvd_error_message(), "client: a null pointer");
-  EXPECT_EQ(kvd_sequence_create(client_, nullptr), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_generate(client_, 1, nullptr, nullptr, nullptr, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_sequence_create(client_, nullptr, nullptr, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_generate(client_, 1, nullptr, nullptr, nullptr, nullptr, nullptr),
+            KVD_INVALID_ARGUMENT);
   EXPECT_EQ(kvd_connect(nullptr, nullptr), KVD_INVALID_ARGUMENT);
   kvd_close(nullptr);
   kvd_free(nullptr);
@@ -100,16 +117,16 @@ TEST_F(KvdHTest, StructsOfOlderAndNewerVersionsAreAccepted) {
     std::uint64_t unknown_member;
   } newer{params_, 0};
   newer.params.size = sizeof newer;
-  EXPECT_EQ(kvd_generate(client_, 1, &newer.params, nullptr, nullptr, nullptr), KVD_OK)
+  EXPECT_EQ(kvd_generate(client_, 1, &newer.params, nullptr, nullptr, nullptr, nullptr), KVD_OK)
       << kvd_error_message();
   newer.unknown_member = 1;
-  EXPECT_EQ(kvd_generate(client_, 1, &newer.params, nullptr, nullptr, nullptr),
+  EXPECT_EQ(kvd_generate(client_, 1, &newer.params, nullptr, nullptr, nullptr, nullptr),
             KVD_INVALID_ARGUMENT);
 }
 
 TEST_F(KvdHTest, UnknownFlagsAreRefused) {
-  EXPECT_EQ(kvd_sequence_drop(client_, 5, KVD_PUBLIC), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_sequence_drop(client_, 5, KVD_FORCE), KVD_OK);
+  EXPECT_EQ(kvd_sequence_drop(client_, 5, KVD_PUBLIC, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_sequence_drop(client_, 5, KVD_FORCE, nullptr), KVD_OK);
 }
 
 TEST_F(KvdHTest, GenerateCallsBackForEachPiece) {
@@ -119,7 +136,7 @@ TEST_F(KvdHTest, GenerateCallsBackForEachPiece) {
     static_cast<std::string*>(user)->append(piece->text, piece->text_bytes);
     return 0;
   };
-  ASSERT_EQ(kvd_generate(client_, 1, &params_, append, &text, &result), KVD_OK)
+  ASSERT_EQ(kvd_generate(client_, 1, &params_, append, &text, &result, nullptr), KVD_OK)
       << kvd_error_message();
   EXPECT_EQ(text, "1 2 3 ");
   EXPECT_EQ(result.seed, 42u);
@@ -133,16 +150,17 @@ TEST_F(KvdHTest, ACallbackCanCancelItsGeneration) {
   const auto stop_at_second = [](void* user, const kvd_piece*) {
     return ++*static_cast<int*>(user) == 2 ? 1 : 0;
   };
-  EXPECT_EQ(kvd_generate(client_, 1, &params_, stop_at_second, &pieces, nullptr), KVD_CANCELLED);
+  EXPECT_EQ(kvd_generate(client_, 1, &params_, stop_at_second, &pieces, nullptr, nullptr),
+            KVD_CANCELLED);
   EXPECT_EQ(pieces, 2);
-  EXPECT_EQ(kvd_ping(client_, 8, nullptr), KVD_OK);
+  EXPECT_EQ(kvd_ping(client_, 8, nullptr, nullptr), KVD_OK);
 }
 
 TEST_F(KvdHTest, GenerationsRunConcurrently) {
   kvd_request requests[2];
-  ASSERT_EQ(kvd_generate_submit(client_, 1, &params_, &requests[0]), KVD_OK);
+  ASSERT_EQ(kvd_generate(client_, 1, &params_, nullptr, nullptr, nullptr, &requests[0]), KVD_OK);
   params_.predict_max = -1;
-  ASSERT_EQ(kvd_generate_submit(client_, 2, &params_, &requests[1]), KVD_OK);
+  ASSERT_EQ(kvd_generate(client_, 2, &params_, nullptr, nullptr, nullptr, &requests[1]), KVD_OK);
   std::string texts[2];
   kvd_piece piece;
   kvd_generate_result result{};
@@ -163,7 +181,7 @@ TEST_F(KvdHTest, GenerationsRunConcurrently) {
   EXPECT_EQ(kvd_generate_next(client_, requests[0], 0, &piece, nullptr), KVD_NOT_FOUND);
   EXPECT_EQ(kvd_generate_next(client_, requests[1], 5, &piece, nullptr), KVD_TIMEOUT);
   int was_found = 0;
-  EXPECT_EQ(kvd_cancel(client_, requests[1], &was_found), KVD_OK);
+  EXPECT_EQ(kvd_cancel(client_, requests[1], &was_found, nullptr), KVD_OK);
   EXPECT_EQ(was_found, 1);
   EXPECT_EQ(kvd_generate_next(client_, requests[1], 20'000, &piece, nullptr), KVD_CANCELLED);
   kvd_abandon(client_, requests[1]);
@@ -172,7 +190,7 @@ TEST_F(KvdHTest, GenerationsRunConcurrently) {
 TEST_F(KvdHTest, LogitsCanBeReleasedOnlyOnce) {
   kvd_logits logits;
   // The fake daemon's answer to a decode has no rows of logits.
-  ASSERT_EQ(kvd_decode(client_, 1, tokens_, 2, 0, KVD_LOGITS_LAST, &logits), KVD_OK)
+  ASSERT_EQ(kvd_decode(client_, 1, tokens_, 2, 0, KVD_LOGITS_LAST, &logits, nullptr), KVD_OK)
       << kvd_error_message();
   EXPECT_EQ(logits.rows, nullptr);
   EXPECT_EQ(logits.has_more, 0);
@@ -182,20 +200,20 @@ TEST_F(KvdHTest, LogitsCanBeReleasedOnlyOnce) {
   forged.rows = &row;
   forged.ticket = 12345;
   EXPECT_EQ(kvd_release(client_, &forged), KVD_NOT_FOUND);
-  EXPECT_EQ(kvd_decode(client_, 1, tokens_, 2, 0, 3, &logits), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_decode(client_, 1, tokens_, 2, -1, 0, &logits), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_decode(client_, 1, tokens_, 2, 0, 3, &logits, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_decode(client_, 1, tokens_, 2, -1, 0, &logits, nullptr), KVD_INVALID_ARGUMENT);
 }
 
 TEST_F(KvdHTest, TextIsZeroTerminatedAndFreedByTheCaller) {
   char* text = nullptr;
   std::size_t text_bytes = 99;
-  ASSERT_EQ(kvd_read_text(client_, 1, 0, &text, &text_bytes), KVD_OK);
+  ASSERT_EQ(kvd_read_text(client_, 1, 0, &text, &text_bytes, nullptr), KVD_OK);
   EXPECT_EQ(text_bytes, 0u);
   EXPECT_STREQ(text, "");
   kvd_free(text);
   kvd_sequence_info* list = nullptr;
   std::size_t count = 99;
-  ASSERT_EQ(kvd_list(client_, &list, &count), KVD_OK);
+  ASSERT_EQ(kvd_list(client_, &list, &count, nullptr), KVD_OK);
   EXPECT_EQ(count, 0u);
   kvd_free(list);
 }

@@ -1,12 +1,12 @@
-// Tests kvd_..._submit and kvd_finish, the calls of the C interface that submit a request without
-// waiting for its answer.
+// Tests calls of the C interface with `later`, which submit a request without waiting for its
+// answer, and kvd_finish.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <latch>
+#include <memory>
 #include <set>
-#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/kvd.h"
@@ -72,11 +72,11 @@ TEST_F(KvdSubmitTest, SubmittingDoesNotWait) {
   for (std::size_t i = 0; i < kRequests; ++i) {
     kvd_request create = 0;
     kvd_request tokenize = 0;
-    ASSERT_EQ(kvd_sequence_create_submit(client_, &sequences[i], &create), KVD_OK)
+    ASSERT_EQ(kvd_sequence_create(client_, nullptr, &sequences[i], &create), KVD_OK)
         << kvd_error_message();
-    ASSERT_EQ(kvd_tokenize_submit(client_, text.data(), text.size() - i, 0, &tokens[i], &counts[i],
-                                  &tokenize),
-              KVD_OK)
+    ASSERT_EQ(
+        kvd_tokenize(client_, text.data(), text.size() - i, 0, &tokens[i], &counts[i], &tokenize),
+        KVD_OK)
         << kvd_error_message();
     requests.push_back(create);
     requests.push_back(tokenize);
@@ -101,7 +101,7 @@ TEST_F(KvdSubmitTest, SubmittingDoesNotWait) {
 
 TEST_F(KvdSubmitTest, AnErrorOfTheVerbEndsTheRequest) {
   kvd_request request = 0;
-  ASSERT_EQ(kvd_sequence_drop_submit(client_, 5, 0, &request), KVD_OK);
+  ASSERT_EQ(kvd_sequence_drop(client_, 5, 0, &request), KVD_OK);
   Release();
   EXPECT_EQ(kvd_finish(client_, request, kPatienceMs), KVD_NOT_FOUND);
   EXPECT_STREQ(kvd_error_message(), "no such sequence");
@@ -112,50 +112,68 @@ TEST_F(KvdSubmitTest, AnErrorOfTheVerbEndsTheRequest) {
 TEST_F(KvdSubmitTest, AnAbandonedRequestWritesNoOutput) {
   kvd_sequence sequence = 0;
   kvd_request request = 0;
-  ASSERT_EQ(kvd_sequence_create_submit(client_, &sequence, &request), KVD_OK);
+  ASSERT_EQ(kvd_sequence_create(client_, nullptr, &sequence, &request), KVD_OK);
   kvd_abandon(client_, request);
   Release();
-  EXPECT_EQ(kvd_ping(client_, 8, nullptr), KVD_OK);
+  EXPECT_EQ(kvd_ping(client_, 8, nullptr, nullptr), KVD_OK);
   EXPECT_EQ(sequence, 0u);
   EXPECT_EQ(kvd_finish(client_, request, 0), KVD_NOT_FOUND);
 }
 
-TEST_F(KvdSubmitTest, NullPointersAndUnknownFlagsAreRefusedBeforeSubmission) {
+TEST_F(KvdSubmitTest, ASubmitThatFailsMakesTheRequestZero) {
   kvd_sequence sequence = 0;
-  kvd_request request = 0;
-  EXPECT_EQ(kvd_sequence_create_submit(client_, &sequence, nullptr), KVD_INVALID_ARGUMENT);
-  EXPECT_STREQ(kvd_error_message(), "request: a null pointer");
-  EXPECT_EQ(kvd_sequence_create_submit(nullptr, &sequence, &request), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_sequence_create_submit(client_, nullptr, &request), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_sequence_drop_submit(client_, 5, KVD_PUBLIC, &request), KVD_INVALID_ARGUMENT);
+  kvd_token token = 1;
+  kvd_generate_params params;
+  kvd_generate_params_init(&params, sizeof params);
+  params.tokens = &token;
+  params.token_count = 1;
+  kvd_generate_result result;
+  const auto on_piece = [](void*, const kvd_piece*) { return 0; };
+  const auto fails = [](const auto& call) {
+    kvd_request request = 99;
+    EXPECT_EQ(call(&request), KVD_INVALID_ARGUMENT);
+    EXPECT_EQ(request, 0u);
+    return std::string(kvd_error_message());
+  };
+  EXPECT_EQ(
+      fails([&](auto* later) { return kvd_sequence_create(nullptr, nullptr, &sequence, later); }),
+      "client: a null pointer");
+  EXPECT_EQ(
+      fails([&](auto* later) { return kvd_sequence_create(client_, nullptr, nullptr, later); }),
+      "sequence: a null pointer");
+  fails([&](auto* later) { return kvd_sequence_drop(client_, 5, KVD_PUBLIC, later); });
+  fails([&](auto* later) {
+    return kvd_decode(client_, 1, &token, 1, 0, KVD_LOGITS_ALL + 1, nullptr, later);
+  });
+  EXPECT_EQ(fails([&](auto* later) {
+              return kvd_generate(client_, 1, &params, on_piece, nullptr, nullptr, later);
+            }),
+            "on_piece: must be null with later, see kvd_generate_next");
+  EXPECT_EQ(fails([&](auto* later) {
+              return kvd_generate(client_, 1, &params, nullptr, nullptr, &result, later);
+            }),
+            "result: must be null with later, see kvd_generate_next");
   EXPECT_EQ(kvd_finish(nullptr, 1, 0), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(request, 0u);
 }
 
-// Every function of kvd.h that sends one request has a _submit variant. `without` lists the
-// functions that send several requests, return results of submitted requests, or only read the
-// client's own state.
-TEST(KvdHeaderTest, EveryVerbCanBeSubmitted) {
-  const std::set<std::string> without = {
-      "kvd_renew",         "kvd_session",       "kvd_map_open",        "kvd_finish",
-      "kvd_wait_any",      "kvd_event_fd",      "kvd_release",         "kvd_decode_next",
-      "kvd_generate_next", "kvd_decode_submit", "kvd_generate_submit", "kvd_leave"};
-  std::ifstream file("client/kvd.h");
-  ASSERT_TRUE(file);
-  std::set<std::string> verbs;
-  std::set<std::string> submits;
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("int kvd_") || line.find("(kvd_client* client") == std::string::npos) {
-      continue;
-    }
-    const std::string name = line.substr(4, line.find('(') - 4);
-    if (name.ends_with("_submit")) submits.insert(name);
-    if (!name.ends_with("_submit") && !without.contains(name)) verbs.insert(name);
-  }
-  EXPECT_GT(verbs.size(), 30u);
-  for (const std::string& verb : verbs) {
-    EXPECT_TRUE(submits.contains(verb + "_submit")) << verb << " has no form without waiting";
-  }
+TEST_F(KvdSubmitTest, NothingIsWrittenToOutputsAfterTheClientIsClosed) {
+  auto info = std::make_unique<kvd_daemon_info>();
+  info->size = sizeof *info;
+  auto sequence = std::make_unique<kvd_sequence>(0);
+  auto tokens = std::make_unique<kvd_token*>(nullptr);
+  auto count = std::make_unique<std::size_t>(0);
+  kvd_request requests[3] = {};
+  ASSERT_EQ(kvd_info(client_, info.get(), &requests[0]), KVD_OK);
+  ASSERT_EQ(kvd_sequence_create(client_, nullptr, sequence.get(), &requests[1]), KVD_OK);
+  ASSERT_EQ(kvd_tokenize(client_, "x", 1, 0, tokens.get(), count.get(), &requests[2]), KVD_OK);
+  kvd_close(std::exchange(client_, nullptr));
+  EXPECT_EQ(*sequence, 0u);
+  EXPECT_EQ(*tokens, nullptr);
+  info.reset();
+  sequence.reset();
+  tokens.reset();
+  count.reset();
+  Release();
 }
 
 }  // namespace

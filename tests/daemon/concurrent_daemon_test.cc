@@ -162,7 +162,7 @@ class Worker {
         case 4: Check(client.Save(Any(), name_, {.replaces = true})); break;
         case 5: Load(client); break;
         case 6: Import(client); break;
-        case 7: Check(client.Defrag()); break;
+        case 7: Check(client.Call(wire::DefragArgs{})); break;
         case 8: Check(client.Publish(Any(), name_, wire::kFlagForce)); break;
         case 9: Attach(client); break;
         case 10: Keep(client.Fork(Any(), -1, 2)); break;
@@ -305,22 +305,22 @@ class Worker {
   }
   void Rearrange(const Client& client) {
     const SequenceHandle source = Any();
-    Check(client.Pin(source, true));
+    Check(client.Call(wire::PinArgs{source, true}));
     Check(client.Add(source, {.begin = Pos{40}, .end = kPosEnd}, 4));
     if (const auto copy = client.Create(); Check(copy)) {
       sequences_.push_back(*copy);
       Check(client.CopyRange(source, *copy, {.begin = Pos{0}, .end = Pos{10}}));
     }
-    Check(client.DropRetained());
+    Check(client.Call(wire::DropRetainedArgs{}));
     // A pinned sequence would keep its blocks after the session is lost.
-    Check(client.Pin(source, false));
+    Check(client.Call(wire::PinArgs{source, false}));
   }
   void Look(const Client& client) {
     if (auto map = client.OpenMap(); Check(map)) Check(map->Refresh());
     Check(client.List());
     Check(client.Info());
-    Check(client.CacheInfo());
-    Check(client.Profile());
+    Check(client.Call(wire::CacheArgs{}));
+    Check(client.Call(wire::ProfileArgs{}));
     Check(client.Snapshots());
     Check(client.ReadTokens(Any()));
   }

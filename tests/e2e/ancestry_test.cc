@@ -75,17 +75,17 @@ TEST_F(AncestryTest, AncestrySurvivesAKillOfTheDaemon) {
     ASSERT_TRUE(fork->RemoveRange({Pos{40}, Pos{50}}));
     ASSERT_TRUE(fork->Add({Pos{50}, kPosEnd}, 5));
     ASSERT_TRUE(client.Retain(fork->handle()));
-    before = client.Log(fork->Detach()).value();
+    before = client.Call(wire::LogArgs{fork->Detach()}).value().entries;
   }
   ASSERT_EQ(before.size(), 3u) << "itself, the snapshot, and what that is of";
   ASSERT_EQ(before[0].edit_count, 3u) << "retaining has cut it";
   daemon_->Kill();
   ASSERT_TRUE(daemon_->StartAgain());
-  const auto after = Connect().Log(static_cast<SequenceHandle>(before[0].sequence));
+  const auto after = Connect().Call(wire::LogArgs{static_cast<SequenceHandle>(before[0].sequence)});
   ASSERT_TRUE(after) << after.error().message;
-  ASSERT_GE(after->size(), 2u);
+  ASSERT_GE(after->entries.size(), 2u);
   for (std::size_t at = 0; at < 2; ++at) {
-    EXPECT_EQ(std::memcmp(&(*after)[at], &before[at], sizeof before[at]), 0) << at;
+    EXPECT_EQ(std::memcmp(&after->entries[at], &before[at], sizeof before[at]), 0) << at;
   }
 }
 
@@ -108,7 +108,7 @@ TEST_F(AncestryTest, TheCInterfaceReturnsTheSameAncestry) {
   const auto handle = static_cast<kvd_sequence>(fork->handle());
   kvd_log_entry* log = nullptr;
   std::size_t count = 0;
-  ASSERT_EQ(kvd_log(other, handle, &log, &count), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_log(other, handle, &log, &count, nullptr), KVD_OK) << kvd_error_message();
   ASSERT_EQ(count, 2u);
   EXPECT_EQ(log[0].sequence, handle);
   EXPECT_EQ(log[0].parent, static_cast<kvd_sequence>(base->handle()));
@@ -124,15 +124,15 @@ TEST_F(AncestryTest, TheCInterfaceReturnsTheSameAncestry) {
   kvd_log_entry* later = nullptr;
   std::size_t later_count = 0;
   kvd_request request = 0;
-  ASSERT_EQ(kvd_log_submit(other, handle, &later, &later_count, &request), KVD_OK);
+  ASSERT_EQ(kvd_log(other, handle, &later, &later_count, &request), KVD_OK);
   ASSERT_EQ(kvd_finish(other, request, -1), KVD_OK) << kvd_error_message();
   ASSERT_EQ(later_count, 2u);
   EXPECT_EQ(later[0].edits[31].unix_ms, log[0].edits[31].unix_ms);
   kvd_free(later);
   kvd_free(log);
-  EXPECT_EQ(kvd_log(other, 99, &log, &count), KVD_NOT_FOUND);
-  EXPECT_EQ(kvd_log(other, handle, nullptr, &count), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_log(other, handle, &log, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_log(other, 99, &log, &count, nullptr), KVD_NOT_FOUND);
+  EXPECT_EQ(kvd_log(other, handle, nullptr, &count, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_log(other, handle, &log, nullptr, nullptr), KVD_INVALID_ARGUMENT);
   kvd_close(other);
 }
 

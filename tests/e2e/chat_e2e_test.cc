@@ -68,7 +68,7 @@ class ChatTest : public test::ServedDaemonTest {
   std::string Json(const std::string& json) {
     char* text = nullptr;
     std::size_t bytes = 0;
-    return Taken(kvd_chat_json(client_, json.data(), json.size(), &text, &bytes), &text);
+    return Taken(kvd_chat_json(client_, json.data(), json.size(), &text, &bytes, nullptr), &text);
   }
 
   kvd_client* client_ = nullptr;
@@ -79,31 +79,30 @@ TEST_F(ChatTest, TheLibraryFormatsWithTheModelsTemplate) {
   const kvd_chat_message messages[] = {{"system", "Answer."}, {"user", "Where is the kite?"}};
   char* text = nullptr;
   std::size_t bytes = 0;
-  EXPECT_EQ(Taken(kvd_chat(client_, messages, 2, KVD_ADD_ASSISTANT, &text, &bytes), &text),
+  EXPECT_EQ(Taken(kvd_chat(client_, messages, 2, KVD_ADD_ASSISTANT, &text, &bytes, nullptr), &text),
             kChatText);
   EXPECT_EQ(bytes, std::string(kChatText).size());
-  EXPECT_EQ(Taken(kvd_chat(client_, messages, 2, 0, &text, &bytes), &text),
+  EXPECT_EQ(Taken(kvd_chat(client_, messages, 2, 0, &text, &bytes, nullptr), &text),
             "<|system|>Answer.<|end|><|user|>Where is the kite?<|end|>");
   EXPECT_EQ(Json(kMessages), kChatText);
   kvd_request request = 0;
-  ASSERT_EQ(kvd_chat_submit(client_, messages, 2, KVD_ADD_ASSISTANT, &text, &bytes, &request),
-            KVD_OK);
+  ASSERT_EQ(kvd_chat(client_, messages, 2, KVD_ADD_ASSISTANT, &text, &bytes, &request), KVD_OK);
   EXPECT_EQ(Taken(kvd_finish(client_, request, -1), &text), kChatText);
-  ASSERT_EQ(kvd_chat_json_submit(client_, kMessages, std::string(kMessages).size(), &text, &bytes,
-                                 &request),
-            KVD_OK);
+  ASSERT_EQ(
+      kvd_chat_json(client_, kMessages, std::string(kMessages).size(), &text, &bytes, &request),
+      KVD_OK);
   EXPECT_EQ(Taken(kvd_finish(client_, request, -1), &text), kChatText);
 }
 
 TEST_F(ChatTest, TheLibraryReturnsTheTemplate) {
   char* text = nullptr;
   std::size_t bytes = 0;
-  EXPECT_THAT(Taken(kvd_chat_template(client_, nullptr, &text, &bytes), &text),
+  EXPECT_THAT(Taken(kvd_chat_template(client_, nullptr, &text, &bytes, nullptr), &text),
               StartsWith("{% for m in messages %}"));
-  EXPECT_EQ(kvd_chat_template(client_, "tool_use", &text, &bytes), KVD_NOT_FOUND);
+  EXPECT_EQ(kvd_chat_template(client_, "tool_use", &text, &bytes, nullptr), KVD_NOT_FOUND);
   EXPECT_STREQ(kvd_error_message(), "the model has no template named 'tool_use'");
   kvd_request request = 0;
-  ASSERT_EQ(kvd_chat_template_submit(client_, nullptr, &text, &bytes, &request), KVD_OK);
+  ASSERT_EQ(kvd_chat_template(client_, nullptr, &text, &bytes, &request), KVD_OK);
   EXPECT_THAT(Taken(kvd_finish(client_, request, -1), &text),
               StartsWith("{% for m in messages %}"));
 }
@@ -124,14 +123,14 @@ TEST_F(ChatTest, BadArgumentsAreNamed) {
   char* text = nullptr;
   std::size_t bytes = 0;
   const kvd_chat_message none[] = {{nullptr, "a"}};
-  EXPECT_EQ(kvd_chat(client_, none, 1, 0, &text, &bytes), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_chat(client_, none, 0, 0, &text, &bytes), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_chat(client_, none, 1, 0, &text, &bytes, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_chat(client_, none, 0, 0, &text, &bytes, nullptr), KVD_INVALID_ARGUMENT);
   EXPECT_STREQ(kvd_error_message(), "messages: a chat has at least one message");
   const kvd_chat_message one[] = {{"user", "a"}};
-  EXPECT_EQ(kvd_chat(client_, one, 1, KVD_FORCE, &text, &bytes), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_chat(client_, one, 1, 0, nullptr, &bytes), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_chat_json(client_, nullptr, 0, &text, &bytes), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_chat_template(client_, nullptr, &text, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_chat(client_, one, 1, KVD_FORCE, &text, &bytes, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_chat(client_, one, 1, 0, nullptr, &bytes, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_chat_json(client_, nullptr, 0, &text, &bytes, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_chat_template(client_, nullptr, &text, nullptr, nullptr), KVD_INVALID_ARGUMENT);
   EXPECT_EQ(Json(R"([{"role": "user", "content": 1}])"),
             "messages[0].content: must be a string, a list of parts, or null");
   const std::string broken = R"({"messages": [{"role": "user", "content": "a"}],

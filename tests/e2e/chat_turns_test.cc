@@ -83,7 +83,7 @@ class ChatTurnsTest : public test::ServedDaemonTest {
   // template refuses the conversation.
   std::vector<Turn> Run(const std::string& program) {
     const Client client = Connect();
-    EXPECT_TRUE(client.DropRetained(Force::kYes));
+    EXPECT_TRUE(client.Call(wire::DropRetainedArgs{}, {}, wire::kFlagForce));
     ChatTexts texts;
     texts.tokens = {{"bos", "<s>"}, {"eos", "</s>"}};
     const auto formatter = ChatFormatter::Create(texts, program, false);

@@ -205,7 +205,7 @@ std::ostream& operator<<(std::ostream& out, const Holdings& held) {
 
 Holdings HoldingsOf(const Client& client) {
   // Sequences of killed clients stay as retained prefixes until they are evicted or dropped.
-  EXPECT_TRUE(client.DropRetained());
+  EXPECT_TRUE(client.Call(wire::DropRetainedArgs{}));
   const auto info = client.Info();
   EXPECT_TRUE(info) << info.error().message;
   if (!info) return {};

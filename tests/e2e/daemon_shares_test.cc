@@ -241,15 +241,16 @@ class CacheSharesTest : public DaemonSharesTest {
   // Computes the prompt, retains it and waits until it is written to the prompt cache.
   void WritePrompt(const Client& client, std::size_t number) {
     const Client watcher = Connect();
-    const std::uint64_t before = watcher.CacheInfo()->spills;
+    const std::uint64_t before = watcher.Call(wire::CacheArgs{})->record.spills;
     Result<SequenceHandle> sequence = Fill(client, number, kTokens);
     ASSERT_TRUE(Eventually([&] {
       if (!sequence) sequence = Fill(client, number, kTokens);
       return sequence.has_value();
     })) << sequence.error().message;
     ASSERT_TRUE(client.Retain(*sequence).value_or(false));
-    ASSERT_TRUE(Eventually([&] { return watcher.CacheInfo()->spills != before; }))
-        << "the prompt was not written";
+    ASSERT_TRUE(Eventually([&] {
+      return watcher.Call(wire::CacheArgs{})->record.spills != before;
+    })) << "the prompt was not written";
   }
   // Restarts the daemon without its state, so that its pool is empty.
   void StartEmpty() {
@@ -275,7 +276,7 @@ class CacheSharesTest : public DaemonSharesTest {
 TEST_F(CacheSharesTest, PromptsOfAnotherUidEvictNoCacheEntryOfTheOwnUid) {
   constexpr std::uint64_t kShareBytes = (1u << 20) / 4;
   WritePrompt(Connect(), 500);
-  const std::uint64_t own_bytes = Connect().CacheInfo()->entry_bytes;
+  const std::uint64_t own_bytes = Connect().Call(wire::CacheArgs{})->record.entry_bytes;
   ASSERT_GT(own_bytes, 0u);
   ASSERT_LT(own_bytes, kShareBytes / 4);
   // Together the prompts have twice as many bytes as the cache may hold.
@@ -284,10 +285,12 @@ TEST_F(CacheSharesTest, PromptsOfAnotherUidEvictNoCacheEntryOfTheOwnUid) {
     const Client other = Other();
     for (std::size_t number = 0; number < count; ++number) {
       ASSERT_NO_FATAL_FAILURE(WritePrompt(other, number));
-      EXPECT_LE(Connect().CacheInfo()->entry_bytes, own_bytes + kShareBytes) << number;
+      EXPECT_LE(Connect().Call(wire::CacheArgs{})->record.entry_bytes, own_bytes + kShareBytes)
+          << number;
     }
   }
-  EXPECT_GT(Connect().CacheInfo()->entry_bytes, own_bytes + kShareBytes / 2) << "its part";
+  EXPECT_GT(Connect().Call(wire::CacheArgs{})->record.entry_bytes, own_bytes + kShareBytes / 2)
+      << "its part";
   ASSERT_NO_FATAL_FAILURE(StartEmpty());
   EXPECT_EQ(OriginOf(Connect(), 500), PrefixOrigin::kDisk);
   EXPECT_EQ(OriginOf(Other(), count - 1), PrefixOrigin::kDisk);
@@ -299,7 +302,7 @@ TEST_F(CacheSharesTest, PromptsOfAnotherUidEvictNoCacheEntryOfTheOwnUid) {
       ASSERT_NO_FATAL_FAILURE(WritePrompt(other, 1000 + number));
     }
   }
-  EXPECT_LE(Connect().CacheInfo()->entry_bytes, own_bytes + kShareBytes);
+  EXPECT_LE(Connect().Call(wire::CacheArgs{})->record.entry_bytes, own_bytes + kShareBytes);
   ASSERT_NO_FATAL_FAILURE(StartEmpty());
   EXPECT_EQ(OriginOf(Connect(), 500), PrefixOrigin::kDisk);
 }

@@ -43,7 +43,8 @@ class EventLoopTest : public test::ServedDaemonTest {
   }
   kvd_request Submit(std::size_t number) {
     kvd_sequence sequence = 0;
-    EXPECT_EQ(kvd_sequence_create(client_, &sequence), KVD_OK) << kvd_error_message();
+    EXPECT_EQ(kvd_sequence_create(client_, nullptr, &sequence, nullptr), KVD_OK)
+        << kvd_error_message();
     const kvd_token tokens[] = {5, 6, static_cast<kvd_token>(7 + number)};
     kvd_generate_params params;
     kvd_generate_params_init(&params, sizeof params);
@@ -53,7 +54,7 @@ class EventLoopTest : public test::ServedDaemonTest {
     params.seed = 1 + number;
     params.temperature = 1.0f;
     kvd_request request = 0;
-    EXPECT_EQ(kvd_generate_submit(client_, sequence, &params, &request), KVD_OK)
+    EXPECT_EQ(kvd_generate(client_, sequence, &params, nullptr, nullptr, nullptr, &request), KVD_OK)
         << kvd_error_message();
     return request;
   }
@@ -121,7 +122,8 @@ TEST_F(EventLoopTest, CallsOfOtherThreadsConsumeNoEvents) {
   for (int i = 0; i < 2; ++i) {
     others.emplace_back([&] {
       while (!ends) {
-        if (kvd_ping(client_, 100, nullptr) != KVD_OK) ADD_FAILURE() << kvd_error_message();
+        if (kvd_ping(client_, 100, nullptr, nullptr) != KVD_OK)
+          ADD_FAILURE() << kvd_error_message();
       }
     });
   }
@@ -141,19 +143,19 @@ TEST_F(EventLoopTest, TheDescriptorSignalsEveryKindOfVerb) {
   };
   kvd_request request = 0;
   for (kvd_sequence& sequence : sequences) {
-    submitted(kvd_sequence_create_submit(client_, &sequence, &request), request);
+    submitted(kvd_sequence_create(client_, nullptr, &sequence, &request), request);
   }
   kvd_daemon_info info{};
   info.size = sizeof info;
-  submitted(kvd_info_submit(client_, &info, &request), request);
+  submitted(kvd_info(client_, &info, &request), request);
   kvd_sequence_info* list = nullptr;
   std::size_t count = 0;
-  submitted(kvd_list_submit(client_, &list, &count, &request), request);
+  submitted(kvd_list(client_, &list, &count, &request), request);
   kvd_snapshot_info* snapshots = nullptr;
   std::size_t snapshot_count = 9;
-  submitted(kvd_snapshots_submit(client_, &snapshots, &snapshot_count, &request), request);
+  submitted(kvd_snapshots(client_, &snapshots, &snapshot_count, &request), request);
   std::uint64_t nanoseconds = 0;
-  submitted(kvd_ping_submit(client_, 100, &nanoseconds, &request), request);
+  submitted(kvd_ping(client_, 100, &nanoseconds, &request), request);
   std::vector<bool> has_ended(requests.size());
   for (std::size_t left = requests.size(); left > 0;) {
     std::size_t index = 0;

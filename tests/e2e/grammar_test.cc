@@ -59,7 +59,8 @@ class GrammarTest : public test::ServedDaemonTest {
   }
   kvd_sequence Create() const {
     kvd_sequence sequence = 0;
-    EXPECT_EQ(kvd_sequence_create(client_, &sequence), KVD_OK) << kvd_error_message();
+    EXPECT_EQ(kvd_sequence_create(client_, nullptr, &sequence, nullptr), KVD_OK)
+        << kvd_error_message();
     return sequence;
   }
   static kvd_generate_params Params(std::int32_t predict_max, const char* grammar) {
@@ -102,13 +103,13 @@ class GrammarTest : public test::ServedDaemonTest {
       all.tokens_in_piece_max = std::max<std::size_t>(all.tokens_in_piece_max, piece->token_count);
       return 0;
     };
-    answer.code = kvd_generate(client_, sequence, &params, take, &answer, &answer.result);
+    answer.code = kvd_generate(client_, sequence, &params, take, &answer, &answer.result, nullptr);
     if (answer.code != KVD_OK) answer.error = kvd_error_message();
     return answer;
   }
   std::uint32_t Cells(kvd_sequence sequence) const {
     kvd_sequence_info info{};
-    EXPECT_EQ(kvd_sequence_query(client_, sequence, &info), KVD_OK) << kvd_error_message();
+    EXPECT_EQ(kvd_sequence_query(client_, sequence, &info, nullptr), KVD_OK) << kvd_error_message();
     return info.cell_count;
   }
 
@@ -184,7 +185,7 @@ TEST_F(GrammarTest, AGenerationWithAGrammarContinuesInForksAndAfterAKill) {
     ASSERT_EQ(first.code, KVD_OK) << first.error;
     EXPECT_EQ(first.result.finish, unsigned{KVD_FINISH_LENGTH});
     kvd_sequence fork = 0;
-    ASSERT_EQ(kvd_sequence_fork(client_, sequence, -1, 1, &fork, nullptr), KVD_OK)
+    ASSERT_EQ(kvd_sequence_fork(client_, sequence, -1, 1, nullptr, &fork, nullptr, nullptr), KVD_OK)
         << kvd_error_message();
     for (const kvd_sequence continued : {fork, sequence}) {
       if (continued == sequence && tokens % 2 == 1) {
@@ -206,7 +207,7 @@ TEST_F(GrammarTest, AGenerationIsCompletedAfterAKill) {
   for (std::size_t tokens = 1; tokens < right.tokens.size(); tokens += 9) {
     const kvd_generate_params params = Params(300, kListing);
     kvd_request request = 0;
-    ASSERT_EQ(kvd_generate_submit(client_, Create(), &params, &request), KVD_OK)
+    ASSERT_EQ(kvd_generate(client_, Create(), &params, nullptr, nullptr, nullptr, &request), KVD_OK)
         << kvd_error_message();
     std::vector<kvd_token> received;
     kvd_generate_result result{};
@@ -262,7 +263,7 @@ TEST_F(GrammarTest, ForcedTextIsSearchedForStopStrings) {
       EXPECT_EQ(covered.find(stop), std::string::npos) << "tokens after the stop text";
       char* text = nullptr;
       std::size_t bytes = 0;
-      ASSERT_EQ(kvd_detokenize(client_, &token, 1, 0, &text, &bytes), KVD_OK);
+      ASSERT_EQ(kvd_detokenize(client_, &token, 1, 0, &text, &bytes, nullptr), KVD_OK);
       covered.append(text, bytes);
       kvd_free(text);
     }
@@ -318,25 +319,25 @@ TEST_F(GrammarTest, TheStartOfTheGrammarFollowsEditsOfTheSequence) {
   const Answer first = Generate(sequence, Params(12, kListing));
   ASSERT_EQ(first.code, KVD_OK) << first.error;
   // A rewind into the answer: the grammar reads the tokens that are left.
-  ASSERT_EQ(kvd_sequence_remove(client_, sequence, 5 + 6, -1, nullptr, nullptr), KVD_OK)
+  ASSERT_EQ(kvd_sequence_remove(client_, sequence, 5 + 6, -1, nullptr, nullptr, nullptr), KVD_OK)
       << kvd_error_message();
   const Answer again = Generate(sequence, Resumed(300, kListing));
   ASSERT_EQ(again.code, KVD_OK) << again.error;
   // Removing tokens of the prompt moves the beginning.
   const kvd_sequence shorter = Create();
   ASSERT_EQ(Generate(shorter, Params(12, kListing)).code, KVD_OK);
-  ASSERT_EQ(kvd_sequence_remove(client_, shorter, 1, 3, nullptr, nullptr), KVD_OK)
+  ASSERT_EQ(kvd_sequence_remove(client_, shorter, 1, 3, nullptr, nullptr, nullptr), KVD_OK)
       << kvd_error_message();
-  ASSERT_EQ(kvd_sequence_add(client_, shorter, 3, -1, -2), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_sequence_add(client_, shorter, 3, -1, -2, nullptr), KVD_OK) << kvd_error_message();
   const Answer rest = Generate(shorter, Resumed(300, kListing));
   ASSERT_EQ(rest.code, KVD_OK) << rest.error;
   EXPECT_THAT(first.text + rest.text, MatchesRegex(kListingExpression));
   // Without the answer's first tokens, what is left is not in the language.
   const kvd_sequence holed = Create();
   ASSERT_EQ(Generate(holed, Params(12, kListing)).code, KVD_OK);
-  ASSERT_EQ(kvd_sequence_remove(client_, holed, 5, 7, nullptr, nullptr), KVD_OK)
+  ASSERT_EQ(kvd_sequence_remove(client_, holed, 5, 7, nullptr, nullptr, nullptr), KVD_OK)
       << kvd_error_message();
-  ASSERT_EQ(kvd_sequence_add(client_, holed, 7, -1, -2), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_sequence_add(client_, holed, 7, -1, -2, nullptr), KVD_OK) << kvd_error_message();
   const Answer refused = Generate(holed, Resumed(300, kListing));
   EXPECT_EQ(refused.code, KVD_CONFLICT);
   EXPECT_THAT(refused.error, HasSubstr("grammar"));
@@ -347,10 +348,12 @@ TEST_F(GrammarTest, ALoadedSequenceContinuesItsGrammar) {
   const Answer right = Generate(Create(), Params(300, kListing));
   const kvd_sequence sequence = Create();
   const Answer first = Generate(sequence, Params(10, kListing));
-  ASSERT_EQ(kvd_save(client_, sequence, "listing", 0, nullptr), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_save(client_, sequence, "listing", 0, nullptr, nullptr), KVD_OK)
+      << kvd_error_message();
   kvd_loaded_sequence* loaded = nullptr;
   std::size_t count = 0;
-  ASSERT_EQ(kvd_load(client_, "listing", &loaded, &count), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_load(client_, "listing", &loaded, &count, nullptr, nullptr, nullptr), KVD_OK)
+      << kvd_error_message();
   ASSERT_EQ(count, 1u);
   const Answer rest = Generate(loaded[0].sequence, Resumed(300, kListing));
   kvd_free(loaded);

@@ -71,14 +71,15 @@ class KeptSamplersTest : public test::ServedDaemonTest {
       return 0;
     };
     kvd_generate_result result{};
-    EXPECT_EQ(kvd_generate(client, sequence, &params, take, &drawn, &result), KVD_OK)
+    EXPECT_EQ(kvd_generate(client, sequence, &params, take, &drawn, &result, nullptr), KVD_OK)
         << kvd_error_message();
     EXPECT_EQ(result.seed, 4711u);
     return drawn;
   }
   static kvd_sequence Create(kvd_client* client) {
     kvd_sequence sequence = 0;
-    EXPECT_EQ(kvd_sequence_create(client, &sequence), KVD_OK) << kvd_error_message();
+    EXPECT_EQ(kvd_sequence_create(client, nullptr, &sequence, nullptr), KVD_OK)
+        << kvd_error_message();
     return sequence;
   }
   // `change`: changes the parameters of the generation.
@@ -150,14 +151,14 @@ void KeptSamplersTest::ExpectTheSameAfterLoading(
   const kvd_sequence first = Create(client);
   params.predict_max = 15;
   std::vector<kvd_token> drawn = Generate(client, first, params);
-  ASSERT_EQ(kvd_save(client, first, "half", KVD_SAVE_REPLACE, nullptr), KVD_OK)
+  ASSERT_EQ(kvd_save(client, first, "half", KVD_SAVE_REPLACE, nullptr, nullptr), KVD_OK)
       << kvd_error_message();
-  ASSERT_EQ(
-      kvd_save(client, first, "tokens",
-               std::uint32_t{KVD_SAVE_TOKENS_ONLY} | std::uint32_t{KVD_SAVE_REPLACE}, nullptr),
-      KVD_OK);
+  ASSERT_EQ(kvd_save(client, first, "tokens",
+                     std::uint32_t{KVD_SAVE_TOKENS_ONLY} | std::uint32_t{KVD_SAVE_REPLACE}, nullptr,
+                     nullptr),
+            KVD_OK);
   kvd_sequence fork = 0;
-  ASSERT_EQ(kvd_sequence_fork(client, first, -1, 1, &fork, nullptr), KVD_OK);
+  ASSERT_EQ(kvd_sequence_fork(client, first, -1, 1, nullptr, &fork, nullptr, nullptr), KVD_OK);
   const std::vector<kvd_token> rest(expected.begin() + 15, expected.end());
   EXPECT_EQ(Generate(client, first, Resumed(25)), rest);
   EXPECT_EQ(Generate(client, fork, Resumed(25)), rest);
@@ -166,7 +167,8 @@ void KeptSamplersTest::ExpectTheSameAfterLoading(
   client = ConnectC();
   kvd_loaded_sequence* loaded = nullptr;
   std::size_t count = 0;
-  ASSERT_EQ(kvd_load(client, "half", &loaded, &count), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_load(client, "half", &loaded, &count, nullptr, nullptr, nullptr), KVD_OK)
+      << kvd_error_message();
   EXPECT_EQ(loaded[0].has_sampler, 1u);
   EXPECT_EQ(Generate(client, loaded[0].sequence, Resumed(10)),
             std::vector<kvd_token>(rest.begin(), rest.begin() + 10));
@@ -270,7 +272,7 @@ TEST_F(KeptSamplersTest, WrongChainsAndBreakersAreRefusedByTheLibrary) {
     params.tokens = prompt;
     params.token_count = 1;
     change(params);
-    EXPECT_EQ(kvd_generate(client, sequence, &params, nullptr, nullptr, nullptr),
+    EXPECT_EQ(kvd_generate(client, sequence, &params, nullptr, nullptr, nullptr, nullptr),
               KVD_INVALID_ARGUMENT);
     return std::string(kvd_error_message());
   };
@@ -303,7 +305,7 @@ TEST_F(KeptSamplersTest, WrongChainsAndBreakersAreRefusedByTheLibrary) {
   shorter.tokens = prompt;
   shorter.token_count = 1;
   shorter.predict_max = 1;
-  EXPECT_EQ(kvd_generate(client, sequence, &shorter, nullptr, nullptr, nullptr), KVD_OK)
+  EXPECT_EQ(kvd_generate(client, sequence, &shorter, nullptr, nullptr, nullptr, nullptr), KVD_OK)
       << kvd_error_message();
   kvd_close(client);
 }
@@ -312,24 +314,28 @@ TEST_F(KeptSamplersTest, ContinuingWithoutASamplerStateIsRefused) {
   kvd_client* client = ConnectC();
   const kvd_sequence empty = Create(client);
   kvd_generate_params params = Resumed(3);
-  EXPECT_EQ(kvd_generate(client, empty, &params, nullptr, nullptr, nullptr), KVD_NOT_FOUND);
+  EXPECT_EQ(kvd_generate(client, empty, &params, nullptr, nullptr, nullptr, nullptr),
+            KVD_NOT_FOUND);
   EXPECT_THAT(kvd_error_message(), HasSubstr("no generation has drawn"));
   params.flags = KVD_CONTINUE;
-  EXPECT_EQ(kvd_generate(client, empty, &params, nullptr, nullptr, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_generate(client, empty, &params, nullptr, nullptr, nullptr, nullptr),
+            KVD_INVALID_ARGUMENT);
   EXPECT_THAT(kvd_error_message(), HasSubstr("is empty"));
   // The token before the last one is removed, so that the last token cannot be computed again as it
   // was.
   const kvd_sequence holed = Create(client);
   const std::vector<kvd_token> prompt = {10, 20, 30, 40, 50};
   kvd_logits logits{};
-  ASSERT_EQ(kvd_decode(client, holed, prompt.data(), prompt.size(), 0, KVD_LOGITS_NONE, &logits),
-            KVD_OK);
-  ASSERT_EQ(kvd_sequence_remove(client, holed, 3, 4, nullptr, nullptr), KVD_OK);
-  EXPECT_EQ(kvd_generate(client, holed, &params, nullptr, nullptr, nullptr), KVD_UNSUPPORTED);
+  ASSERT_EQ(
+      kvd_decode(client, holed, prompt.data(), prompt.size(), 0, KVD_LOGITS_NONE, &logits, nullptr),
+      KVD_OK);
+  ASSERT_EQ(kvd_sequence_remove(client, holed, 3, 4, nullptr, nullptr, nullptr), KVD_OK);
+  EXPECT_EQ(kvd_generate(client, holed, &params, nullptr, nullptr, nullptr, nullptr),
+            KVD_UNSUPPORTED);
   EXPECT_THAT(kvd_error_message(), HasSubstr("positions"));
   kvd_sequence_info* list = nullptr;
   std::size_t count = 0;
-  ASSERT_EQ(kvd_list(client, &list, &count), KVD_OK);
+  ASSERT_EQ(kvd_list(client, &list, &count, nullptr), KVD_OK);
   EXPECT_EQ(count, 2u) << "no scratch sequence is left";
   kvd_free(list);
   kvd_close(client);

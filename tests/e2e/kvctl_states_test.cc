@@ -31,7 +31,7 @@ class KvctlStatesTest : public test::ServedDaemonTest {
   void SetUp() override {
     ServedDaemonTest::SetUp();
     // The fixture's generation has left a retained sequence.
-    ASSERT_TRUE(Connect().DropRetained(Force::kYes));
+    ASSERT_TRUE(Connect().Call(wire::DropRetainedArgs{}, {}, wire::kFlagForce));
     std::ofstream(Path("prompt.txt")) << kPrompt;
   }
   std::string Path(const std::string& name) const { return (folder_->path() / name).string(); }

@@ -11,6 +11,7 @@
 
 #include "client/kvd.h"
 #include "tests/e2e/support/kvctl_process.h"
+#include "tests/e2e/support/new_sequence.h"
 #include "tests/e2e/support/served_daemon.h"
 
 namespace kvd {
@@ -21,6 +22,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr std::uint32_t kTtlMax = 31'536'000;
+using Options = test::NewSequence;
 
 class LifetimeTest : public test::ServedDaemonTest {
  protected:
@@ -40,14 +42,14 @@ class LifetimeTest : public test::ServedDaemonTest {
 
   kvd_sequence_info Query(kvd_sequence sequence) const {
     kvd_sequence_info info{};
-    EXPECT_EQ(kvd_sequence_query(client_, sequence, &info), KVD_OK) << kvd_error_message();
+    EXPECT_EQ(kvd_sequence_query(client_, sequence, &info, nullptr), KVD_OK) << kvd_error_message();
     return info;
   }
   // Returns the entry of the snapshot; its name is empty if there is no such snapshot.
   kvd_snapshot_info Snapshot(const std::string& name) const {
     kvd_snapshot_info* list = nullptr;
     std::size_t count = 0;
-    EXPECT_EQ(kvd_snapshots(client_, &list, &count), KVD_OK) << kvd_error_message();
+    EXPECT_EQ(kvd_snapshots(client_, &list, &count, nullptr), KVD_OK) << kvd_error_message();
     kvd_snapshot_info found{};
     for (std::size_t i = 0; i < count; ++i) {
       if (list[i].name == name) found = list[i];
@@ -57,12 +59,12 @@ class LifetimeTest : public test::ServedDaemonTest {
   }
   kvd_sequence Filled() const {
     kvd_sequence sequence = 0;
-    EXPECT_EQ(kvd_sequence_create(client_, &sequence), KVD_OK);
+    EXPECT_EQ(kvd_sequence_create(client_, nullptr, &sequence, nullptr), KVD_OK);
     const std::vector<kvd_token> tokens(40, 7);
     kvd_logits logits;
-    EXPECT_EQ(
-        kvd_decode(client_, sequence, tokens.data(), tokens.size(), 0, KVD_LOGITS_NONE, &logits),
-        KVD_OK)
+    EXPECT_EQ(kvd_decode(client_, sequence, tokens.data(), tokens.size(), 0, KVD_LOGITS_NONE,
+                         &logits, nullptr),
+              KVD_OK)
         << kvd_error_message();
     return sequence;
   }
@@ -78,8 +80,8 @@ class LifetimeTest : public test::ServedDaemonTest {
 TEST_F(LifetimeTest, SequencesAreCreatedAndForkedWithALifetime) {
   kvd_sequence plain = 0;
   kvd_sequence brief = 0;
-  ASSERT_EQ(kvd_sequence_create(client_, &plain), KVD_OK);
-  ASSERT_EQ(kvd_sequence_create_with(client_, 1000, KVD_EPHEMERAL, &brief), KVD_OK);
+  ASSERT_EQ(kvd_sequence_create(client_, nullptr, &plain, nullptr), KVD_OK);
+  ASSERT_EQ(kvd_sequence_create(client_, Options(1000, KVD_EPHEMERAL), &brief, nullptr), KVD_OK);
   EXPECT_EQ(Query(plain).expires_in_seconds, 0u);
   EXPECT_EQ(Query(plain).flags & KVD_SEQUENCE_EPHEMERAL, 0u);
   EXPECT_GT(Query(brief).expires_in_seconds, 900u);
@@ -89,7 +91,8 @@ TEST_F(LifetimeTest, SequencesAreCreatedAndForkedWithALifetime) {
   const kvd_sequence source = Filled();
   kvd_sequence forks[2] = {};
   kvd_fork_info info{};
-  ASSERT_EQ(kvd_sequence_fork_with(client_, source, -1, 2, 500, 0, forks, &info), KVD_OK);
+  ASSERT_EQ(kvd_sequence_fork(client_, source, -1, 2, Options(500, 0), forks, &info, nullptr),
+            KVD_OK);
   EXPECT_EQ(info.cell_count, 40u);
   for (const kvd_sequence fork : forks) {
     EXPECT_GT(Query(fork).expires_in_seconds, 400u);
@@ -97,11 +100,11 @@ TEST_F(LifetimeTest, SequencesAreCreatedAndForkedWithALifetime) {
   }
   kvd_request request = 0;
   kvd_sequence later[2] = {};
-  ASSERT_EQ(kvd_sequence_fork_with_submit(client_, source, 20, 1, 0, KVD_EPHEMERAL, later, nullptr,
-                                          &request),
+  ASSERT_EQ(kvd_sequence_fork(client_, source, 20, 1, Options(0, KVD_EPHEMERAL), later, nullptr,
+                              &request),
             KVD_OK);
   ASSERT_EQ(kvd_finish(client_, request, 60'000), KVD_OK);
-  ASSERT_EQ(kvd_sequence_create_with_submit(client_, 9, 0, &later[1], &request), KVD_OK);
+  ASSERT_EQ(kvd_sequence_create(client_, Options(9, 0), &later[1], &request), KVD_OK);
   ASSERT_EQ(kvd_finish(client_, request, 60'000), KVD_OK);
   EXPECT_EQ(Query(later[0]).expires_in_seconds, 0u);
   EXPECT_NE(Query(later[0]).flags & KVD_SEQUENCE_EPHEMERAL, 0u);
@@ -112,12 +115,13 @@ TEST_F(LifetimeTest, SequencesAreCreatedAndForkedWithALifetime) {
 TEST_F(LifetimeTest, SnapshotsArePublishedWithALifetimeAndExpire) {
   const kvd_sequence source = Filled();
   kvd_sequence snapshot = 0;
-  ASSERT_EQ(kvd_publish(client_, source, "lasting", 0, nullptr), KVD_OK);
-  ASSERT_EQ(kvd_publish_with(client_, source, "brief", 1, KVD_PUBLIC | KVD_EPHEMERAL, &snapshot),
+  ASSERT_EQ(kvd_publish(client_, source, "lasting", nullptr, nullptr, nullptr), KVD_OK);
+  ASSERT_EQ(kvd_publish(client_, source, "brief", Options(1, KVD_PUBLIC | KVD_EPHEMERAL), &snapshot,
+                        nullptr),
             KVD_OK)
       << kvd_error_message();
   kvd_request request = 0;
-  ASSERT_EQ(kvd_publish_with_submit(client_, source, "long", 700, 0, nullptr, &request), KVD_OK);
+  ASSERT_EQ(kvd_publish(client_, source, "long", Options(700, 0), nullptr, &request), KVD_OK);
   ASSERT_EQ(kvd_finish(client_, request, 60'000), KVD_OK) << kvd_error_message();
   EXPECT_EQ(Snapshot("lasting").expires_in_seconds, 0u);
   EXPECT_EQ(Snapshot("lasting").is_ephemeral, 0u);
@@ -129,7 +133,8 @@ TEST_F(LifetimeTest, SnapshotsArePublishedWithALifetimeAndExpire) {
   }
   EXPECT_STREQ(Snapshot("brief").name, "");
   EXPECT_STREQ(Snapshot("lasting").name, "lasting");
-  ASSERT_EQ(kvd_publish_with(client_, source, "hidden", 0, KVD_EPHEMERAL, &snapshot), KVD_OK);
+  ASSERT_EQ(kvd_publish(client_, source, "hidden", Options(0, KVD_EPHEMERAL), &snapshot, nullptr),
+            KVD_OK);
   EXPECT_EQ(Snapshot("hidden").is_ephemeral, 1u);
   EXPECT_EQ(Snapshot("hidden").is_public, 0u);
   EXPECT_NE(Query(snapshot).flags & KVD_SEQUENCE_EPHEMERAL, 0u);
@@ -137,16 +142,21 @@ TEST_F(LifetimeTest, SnapshotsArePublishedWithALifetimeAndExpire) {
 
 TEST_F(LifetimeTest, ValuesOutsideTheRangeAndForeignFlagsAreRefused) {
   kvd_sequence sequence = 0;
-  EXPECT_EQ(kvd_sequence_create_with(client_, kTtlMax + 1, 0, &sequence), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_sequence_create(client_, Options(kTtlMax + 1, 0), &sequence, nullptr),
+            KVD_INVALID_ARGUMENT);
   EXPECT_THAT(kvd_error_message(), HasSubstr("ttl_seconds"));
-  EXPECT_EQ(kvd_sequence_create_with(client_, 1, KVD_PUBLIC, &sequence), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_sequence_create(client_, Options(1, KVD_PUBLIC), &sequence, nullptr),
+            KVD_INVALID_ARGUMENT);
   EXPECT_EQ(sequence, 0u);
   const kvd_sequence source = Filled();
-  EXPECT_EQ(kvd_sequence_fork_with(client_, source, -1, 1, kTtlMax + 1, 0, &sequence, nullptr),
+  EXPECT_EQ(kvd_sequence_fork(client_, source, -1, 1, Options(kTtlMax + 1, 0), &sequence, nullptr,
+                              nullptr),
             KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_publish_with(client_, source, "x", kTtlMax + 1, 0, nullptr), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_publish(client_, source, "x", KVD_EPHEMERAL, nullptr), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_publish_with(client_, source, "x", kTtlMax, 0, nullptr), KVD_OK);
+  EXPECT_EQ(kvd_publish(client_, source, "x", Options(kTtlMax + 1, 0), nullptr, nullptr),
+            KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_publish(client_, source, "x", Options(0, KVD_NORMALIZE), nullptr, nullptr),
+            KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_publish(client_, source, "x", Options(kTtlMax, 0), nullptr, nullptr), KVD_OK);
 }
 
 TEST_F(LifetimeTest, KvctlSetsAndShowsTheLifetimeOfSnapshots) {

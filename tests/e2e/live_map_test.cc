@@ -94,7 +94,7 @@ TEST_F(LiveMapTest, TheCInterfaceReadsTheMap) {
   ASSERT_EQ(kvd_connect(&options, &client), KVD_OK);
   ASSERT_EQ(kvd_map_open(client, &map), KVD_OK);
   kvd_sequence sequence = 0;
-  ASSERT_EQ(kvd_sequence_create(client, &sequence), KVD_OK);
+  ASSERT_EQ(kvd_sequence_create(client, nullptr, &sequence, nullptr), KVD_OK);
   kvd_map_sequence* sequences = nullptr;
   std::size_t count = 0;
   while (count == 0) {

@@ -42,7 +42,8 @@ class LlamaFilesTest : public test::ServedDaemonTest {
   // Makes a sequence of `count` tokens; `first` selects the first token.
   kvd_sequence Prompted(std::int32_t first, std::size_t count) {
     kvd_sequence sequence = 0;
-    EXPECT_EQ(kvd_sequence_create(client_, &sequence), KVD_OK) << kvd_error_message();
+    EXPECT_EQ(kvd_sequence_create(client_, nullptr, &sequence, nullptr), KVD_OK)
+        << kvd_error_message();
     std::vector<kvd_token> tokens;
     for (std::size_t i = 0; i < count; ++i) {
       tokens.push_back(5 + (first + static_cast<std::int32_t>(i * 7)) % 200);
@@ -65,7 +66,7 @@ class LlamaFilesTest : public test::ServedDaemonTest {
       all.insert(all.end(), piece->tokens, piece->tokens + piece->token_count);
       return 0;
     };
-    EXPECT_EQ(kvd_generate(client_, sequence, &params, take, &drawn, nullptr), KVD_OK)
+    EXPECT_EQ(kvd_generate(client_, sequence, &params, take, &drawn, nullptr, nullptr), KVD_OK)
         << kvd_error_message();
     return drawn;
   }
@@ -101,7 +102,8 @@ TEST_F(LlamaFilesTest, ImportedDataContinuesWithTheSameTokens) {
     EXPECT_EQ(kvd_state_seq_set_data(client_, data.data(), bytes, 0, &copy), bytes)
         << kvd_error_message();
     kvd_sequence fork = 0;
-    ASSERT_EQ(kvd_sequence_fork(client_, sequence, -1, 1, &fork, nullptr), KVD_OK);
+    ASSERT_EQ(kvd_sequence_fork(client_, sequence, -1, 1, nullptr, &fork, nullptr, nullptr),
+              KVD_OK);
     EXPECT_EQ(Continued(copy), Continued(fork));
   }
 }
@@ -111,20 +113,21 @@ TEST_F(LlamaFilesTest, ImportedCellsAreNotReusedByOtherPrompts) {
   const std::size_t bytes = Told(kvd_state_seq_get_size(client_, sequence, 0));
   std::vector<std::byte> data(bytes);
   ASSERT_EQ(kvd_state_seq_get_data(client_, sequence, data.data(), bytes, 0), bytes);
-  ASSERT_EQ(kvd_sequence_drop(client_, sequence, 0), KVD_OK);
+  ASSERT_EQ(kvd_sequence_drop(client_, sequence, 0, nullptr), KVD_OK);
   kvd_sequence copy = 0;
   ASSERT_EQ(kvd_state_seq_set_data(client_, data.data(), bytes, 0, &copy), bytes);
   std::vector<kvd_token> tokens;
   for (std::int32_t i = 0; i < 101; ++i) tokens.push_back(5 + (3 + i * 7) % 200);
   kvd_sequence prompt = 0;
-  ASSERT_EQ(kvd_sequence_create(client_, &prompt), KVD_OK);
+  ASSERT_EQ(kvd_sequence_create(client_, nullptr, &prompt, nullptr), KVD_OK);
   kvd_logits logits{};
-  ASSERT_EQ(kvd_decode(client_, prompt, tokens.data(), tokens.size(), 0, KVD_LOGITS_NONE, &logits),
+  ASSERT_EQ(kvd_decode(client_, prompt, tokens.data(), tokens.size(), 0, KVD_LOGITS_NONE, &logits,
+                       nullptr),
             KVD_OK);
   EXPECT_EQ(logits.prompt_shared, 0u);
   // The copy continues with the same tokens as a fork of it.
   kvd_sequence fork = 0;
-  ASSERT_EQ(kvd_sequence_fork(client_, copy, -1, 1, &fork, nullptr), KVD_OK);
+  ASSERT_EQ(kvd_sequence_fork(client_, copy, -1, 1, nullptr, &fork, nullptr, nullptr), KVD_OK);
   EXPECT_EQ(Continued(copy), Continued(fork));
 }
 
@@ -190,7 +193,7 @@ TEST_F(LlamaFilesTest, ASessionFileIsImportedAsAllItsSequences) {
   const kvd_sequence first = Prompted(3, 60);
   const kvd_sequence second = Prompted(90, 40);
   kvd_sequence empty = 0;
-  ASSERT_EQ(kvd_sequence_create(client_, &empty), KVD_OK);
+  ASSERT_EQ(kvd_sequence_create(client_, nullptr, &empty, nullptr), KVD_OK);
   const std::uint32_t flags[] = {0, KVD_STATE_LAYOUT_2025, KVD_STATE_STREAMS(2)};
   std::vector<std::vector<std::byte>> contexts;
   for (const std::uint32_t flag : flags) {
@@ -340,9 +343,11 @@ TEST_F(LlamaFilesTest, KvctlExportsAndImports) {
               HasSubstr("must be f32, f16, bf16, q8_0 or q4_0"));
   kvd_sequence attached = 0;
   for (const char* name : {"kite", "wide"}) {
-    ASSERT_EQ(kvd_attach(client_, name, &attached, nullptr), KVD_OK) << kvd_error_message();
+    ASSERT_EQ(kvd_attach(client_, name, &attached, nullptr, nullptr), KVD_OK)
+        << kvd_error_message();
     kvd_sequence fork = 0;
-    ASSERT_EQ(kvd_sequence_fork(client_, sequence, -1, 1, &fork, nullptr), KVD_OK);
+    ASSERT_EQ(kvd_sequence_fork(client_, sequence, -1, 1, nullptr, &fork, nullptr, nullptr),
+              KVD_OK);
     EXPECT_EQ(Continued(attached), Continued(fork)) << name;
   }
 }

@@ -75,11 +75,12 @@ TEST_F(OtherUidTest, TheLogShowsNoParentOfAnotherUid) {
               if (!client) return 1;
               auto attached = client->AttachSnapshot("public");
               if (!attached) return 2;
-              const auto log = client->Log(attached->handle());
-              if (!log || log->size() != 2) return 3;
-              if ((*log)[0].parent != (*log)[1].sequence) return 4;
-              if ((*log)[1].parent != 0 || (*log)[1].parent_cells != 0) return 5;
-              if (client->Log(sequence->handle())) return 6;
+              const auto log = client->Call(wire::LogArgs{attached->handle()});
+              if (!log || log->entries.size() != 2) return 3;
+              const wire::LogRecord& parent = log->entries[1];
+              if (log->entries[0].parent != parent.sequence) return 4;
+              if (parent.parent != 0 || parent.parent_cells != 0) return 5;
+              if (client->Call(wire::LogArgs{sequence->handle()})) return 6;
               return 0;
             }),
             0);

@@ -534,30 +534,30 @@ TEST_F(OutlivingCTest, TheCInterfaceCanLeaveAndResume) {
   std::vector<kvd_token> right;
   kvd_client* first = ConnectC(nullptr);
   kvd_sequence sequence = 0;
-  ASSERT_EQ(kvd_sequence_create(first, &sequence), KVD_OK);
+  ASSERT_EQ(kvd_sequence_create(first, nullptr, &sequence, nullptr), KVD_OK);
   kvd_request request = 0;
-  ASSERT_EQ(kvd_generate_submit(first, sequence, &params, &request), KVD_OK);
+  ASSERT_EQ(kvd_generate(first, sequence, &params, nullptr, nullptr, nullptr, &request), KVD_OK);
   Take(first, request, 1000, right);
   ASSERT_EQ(right.size(), 40u);
-  ASSERT_EQ(kvd_sequence_clear(first, sequence), KVD_OK);
-  ASSERT_EQ(kvd_generate_submit(first, sequence, &params, &request), KVD_OK);
+  ASSERT_EQ(kvd_sequence_clear(first, sequence, nullptr), KVD_OK);
+  ASSERT_EQ(kvd_generate(first, sequence, &params, nullptr, nullptr, nullptr, &request), KVD_OK);
   std::vector<kvd_token> tokens;
   Take(first, request, 7, tokens);
   kvd_session_info info{};
   info.size = sizeof info;
   ASSERT_EQ(kvd_session(first, &info), KVD_OK);
   ASSERT_EQ(kvd_leave(first), KVD_OK);
-  EXPECT_EQ(kvd_ping(first, 0, nullptr), KVD_DISCONNECTED);
+  EXPECT_EQ(kvd_ping(first, 0, nullptr, nullptr), KVD_DISCONNECTED);
   kvd_close(first);
   EXPECT_EQ(kvd_leave(nullptr), KVD_INVALID_ARGUMENT);
 
   kvd_client* heir = ConnectC(info.session_token);
-  ASSERT_EQ(kvd_generate_resume_submit(heir, request, sequence, &params,
-                                       static_cast<std::uint32_t>(tokens.size()), tokens.back()),
+  ASSERT_EQ(kvd_generate_resume(heir, request, sequence, &params,
+                                static_cast<std::uint32_t>(tokens.size()), tokens.back()),
             KVD_OK)
       << kvd_error_message();
-  EXPECT_EQ(kvd_generate_resume_submit(heir, request, sequence, &params, 0, 0), KVD_CONFLICT);
-  EXPECT_EQ(kvd_generate_resume_submit(heir, 0, sequence, &params, 0, 0), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_generate_resume(heir, request, sequence, &params, 0, 0), KVD_CONFLICT);
+  EXPECT_EQ(kvd_generate_resume(heir, 0, sequence, &params, 0, 0), KVD_INVALID_ARGUMENT);
   Take(heir, request, 1000, tokens);
   EXPECT_EQ(tokens, right);
   kvd_close(heir);

@@ -47,7 +47,9 @@ const std::vector<HoldingVerb> kHoldingVerbs = {
      },
      false},
     {"Pin",
-     [](const Client& client, SequenceHandle retained) { return client.Pin(retained, true); }},
+     [](const Client& client, SequenceHandle retained) {
+       return StatusOf(client.Call(wire::PinArgs{retained, true}));
+     }},
     {"RemoveRange",
      [](const Client& client, SequenceHandle retained) {
        return StatusOf(client.RemoveRange(retained, {Pos{950}, Pos{955}}));

@@ -93,7 +93,7 @@ TEST_F(PrefixSharingE2eTest, AProcessReusesPromptsOfALiveAndOfAKilledProcess) {
   const Computed alone = Compute(client, prompt, wire::kFlagNoPrefix);
   EXPECT_EQ(alone.reuse.limit, PrefixLimit::kOff);
   WaitUntilAlone(client);
-  ASSERT_TRUE(client.DropRetained());
+  ASSERT_TRUE(client.Call(wire::DropRetainedArgs{}));
 
   const pid_t victim = StartVictim(prompt);
   const Computed beside = Compute(client, prompt);

@@ -68,8 +68,8 @@ class PromptCacheE2eTest : public testing::Test {
                     const std::function<bool(const wire::CacheReply&)>& holds) {
     const Client client = Connect(daemon);
     for (int i = 0; i < 4000; ++i) {
-      const auto cache = client.CacheInfo();
-      if (cache && holds(*cache)) return;
+      const auto cache = client.Call(wire::CacheArgs{});
+      if (cache && holds(cache->record)) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     FAIL() << "the cache did not come to it";
@@ -108,10 +108,10 @@ TEST_F(PromptCacheE2eTest, AnEmptyDaemonReadsAPromptFromDisk) {
   const Client client = Connect(daemon);
   EXPECT_EQ(client.Info()->tokens_computed, 1u);
   EXPECT_EQ(client.Info()->prefix_tokens_reused[static_cast<int>(PrefixOrigin::kDisk)], 699u);
-  EXPECT_EQ(client.CacheInfo()->loads, 1u);
+  EXPECT_EQ(client.Call(wire::CacheArgs{})->record.loads, 1u);
   // The prompt is in the pool, so that it is not read from disk again.
   EXPECT_EQ(Compute(daemon, prompt).reuse.origin, PrefixOrigin::kRetained);
-  EXPECT_EQ(client.CacheInfo()->loads, 1u);
+  EXPECT_EQ(client.Call(wire::CacheArgs{})->record.loads, 1u);
 }
 
 TEST_F(PromptCacheE2eTest, TwoDaemonsShareOneDirectory) {
@@ -206,12 +206,12 @@ TEST_F(PromptCacheE2eTest, EvictedPromptsAreReadFromDisk) {
     AwaitEntries(daemon, static_cast<std::uint64_t>(round) + 1);
   }
   EXPECT_GT(Connect(daemon).Info()->prefix_evictions, 0u);
-  EXPECT_EQ(Connect(daemon).CacheInfo()->spills_missed, 0u);
+  EXPECT_EQ(Connect(daemon).Call(wire::CacheArgs{})->record.spills_missed, 0u);
   for (TokenId round = 0; round < 8; ++round) {
     const PrefixReuse reuse = Compute(daemon, Prompt(300, 10 + 3 * round)).reuse;
     EXPECT_TRUE(reuse.tokens == 299u || reuse.limit == PrefixLimit::kOnDisk) << round;
   }
-  EXPECT_GT(Connect(daemon).CacheInfo()->loads, 0u);
+  EXPECT_GT(Connect(daemon).Call(wire::CacheArgs{})->record.loads, 0u);
 }
 
 }  // namespace

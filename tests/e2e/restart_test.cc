@@ -375,7 +375,7 @@ TEST_F(StoredRestartTest, ChangesOfFilesAndPrefixesAreAppliedOnce) {
       const Status removed = client.RemoveSaved(name);
       ASSERT_TRUE(removed) << removed.error().message;
       if (round % 2 == 0) {
-        const Status pinned = client.Pin(*sequence, true);
+        const auto pinned = client.Call(wire::PinArgs{*sequence, true});
         ASSERT_TRUE(pinned) << pinned.error().message;
       }
       const auto stays = client.Retain(*sequence);
@@ -395,12 +395,12 @@ TEST_F(StoredRestartTest, ChangesOfFilesAndPrefixesAreAppliedOnce) {
   EXPECT_EQ(info->sequences_live, 3 * (pinned_count + retained_count));
   EXPECT_EQ(info->sequences_retained, retained_count) << "without the pinned ones";
   EXPECT_TRUE(client.Saved()->empty());
-  const auto dropped = client.DropRetained(Force::kNo);
+  const auto dropped = client.Call(wire::DropRetainedArgs{});
   ASSERT_TRUE(dropped) << dropped.error().message;
-  EXPECT_EQ(*dropped, retained_count);
-  const auto pinned = client.DropRetained(Force::kYes);
+  EXPECT_EQ(dropped->count, retained_count);
+  const auto pinned = client.Call(wire::DropRetainedArgs{}, {}, wire::kFlagForce);
   ASSERT_TRUE(pinned) << pinned.error().message;
-  EXPECT_EQ(*pinned, pinned_count);
+  EXPECT_EQ(pinned->count, pinned_count);
 }
 
 }  // namespace

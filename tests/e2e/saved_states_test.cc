@@ -180,28 +180,30 @@ TEST_F(SavedStatesTest, TheCInterfaceSavesAndLoads) {
   ASSERT_EQ(kvd_connect(&options, &c), KVD_OK) << kvd_error_message();
   const auto sequence = static_cast<kvd_sequence>(handle);
   kvd_save_info info{};
-  ASSERT_EQ(kvd_save_size(c, sequence, 0, &info), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_save_size(c, sequence, 0, &info, nullptr), KVD_OK) << kvd_error_message();
   EXPECT_EQ(info.file_bytes, 0u);
-  ASSERT_EQ(kvd_save(c, sequence, "c", KVD_SAVE_UNPACKED, &info), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_save(c, sequence, "c", KVD_SAVE_UNPACKED, &info, nullptr), KVD_OK)
+      << kvd_error_message();
   EXPECT_EQ(info.file_bytes, info.unpacked_bytes);
-  EXPECT_EQ(kvd_save(c, sequence, "c", 1u << 20, nullptr), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_save(c, sequence, nullptr, 0, nullptr), KVD_INVALID_ARGUMENT);
-  ASSERT_EQ(kvd_save(c, sequence, "c", KVD_SAVE_REPLACE, nullptr), KVD_OK);
+  EXPECT_EQ(kvd_save(c, sequence, "c", 1u << 20, nullptr, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_save(c, sequence, nullptr, 0, nullptr, nullptr), KVD_INVALID_ARGUMENT);
+  ASSERT_EQ(kvd_save(c, sequence, "c", KVD_SAVE_REPLACE, nullptr, nullptr), KVD_OK);
   kvd_loaded_sequence* loaded = nullptr;
   size_t count = 0;
-  ASSERT_EQ(kvd_load(c, "c", &loaded, &count), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_load(c, "c", &loaded, &count, nullptr, nullptr, nullptr), KVD_OK)
+      << kvd_error_message();
   ASSERT_EQ(count, 1u);
   EXPECT_EQ(loaded[0].cell_count, 30u);
   EXPECT_STREQ(loaded[0].k_type, "f16");
   kvd_free(loaded);
-  ASSERT_EQ(kvd_save_all(c, "all", 0, nullptr), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_save_all(c, "all", 0, nullptr, nullptr), KVD_OK) << kvd_error_message();
   kvd_saved_info* saved = nullptr;
-  ASSERT_EQ(kvd_saved(c, &saved, &count), KVD_OK);
+  ASSERT_EQ(kvd_saved(c, &saved, &count, nullptr), KVD_OK);
   ASSERT_EQ(count, 2u);
   EXPECT_STREQ(saved[1].name, "c");
   kvd_free(saved);
-  EXPECT_EQ(kvd_remove_saved(c, "c"), KVD_OK);
-  EXPECT_EQ(kvd_load(c, "c", &loaded, &count), KVD_NOT_FOUND);
+  EXPECT_EQ(kvd_remove_saved(c, "c", nullptr), KVD_OK);
+  EXPECT_EQ(kvd_load(c, "c", &loaded, &count, nullptr, nullptr, nullptr), KVD_NOT_FOUND);
   kvd_close(c);
 }
 

@@ -57,10 +57,10 @@ class TenantLimitsTest : public test::ServedDaemonTest {
     return std::move(*client);
   }
   wire::TenantEntry Listed() {
-    const auto tenants = Connect().Tenants();
+    const auto tenants = Connect().Call(wire::TenantsArgs{});
     EXPECT_TRUE(tenants) << tenants.error().message;
-    EXPECT_EQ(tenants->size(), 1u);
-    return tenants->front();
+    EXPECT_EQ(tenants->entries.size(), 1u);
+    return tenants->entries.front();
   }
 
   const std::shared_ptr<test::TemporaryFolder> folder_;
@@ -192,14 +192,15 @@ TEST_F(TenantFilesTest, APromptOnDiskIsReusedByItsTenantOnly) {
   const Client watcher = Connect();
   {
     const Client first = As(kLimited);
-    const std::uint64_t before = watcher.CacheInfo()->spills;
+    const std::uint64_t before = watcher.Call(wire::CacheArgs{})->record.spills;
     const auto sequence = Fill(first, 7, 300);
     ASSERT_TRUE(sequence) << sequence.error().message;
     ASSERT_TRUE(first.Retain(*sequence).value_or(false));
-    for (int i = 0; i < 4000 && watcher.CacheInfo()->spills == before; ++i) {
+    for (int i = 0; i < 4000 && watcher.Call(wire::CacheArgs{})->record.spills == before; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    ASSERT_NE(watcher.CacheInfo()->spills, before) << "the prompt was not written";
+    ASSERT_NE(watcher.Call(wire::CacheArgs{})->record.spills, before)
+        << "the prompt was not written";
   }
   ASSERT_NO_FATAL_FAILURE(StartEmpty());
   EXPECT_EQ(OriginOf(As(kOther), 7), PrefixOrigin::kNone);

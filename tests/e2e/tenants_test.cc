@@ -144,17 +144,18 @@ TEST_F(TenantsTest, LimitsOfTheFileApplyAndSighupReadsThemAgain) {
   EXPECT_TRUE(wait_for("tenants_read tenants=1"));
   EXPECT_TRUE(first.Create());
 
-  const auto tenants = Connect().Tenants();
+  const auto tenants = Connect().Call(wire::TenantsArgs{});
   ASSERT_TRUE(tenants) << tenants.error().message;
-  ASSERT_EQ(tenants->size(), 1u);
-  const wire::TenantEntry& entry = tenants->front();
+  ASSERT_EQ(tenants->entries.size(), 1u);
+  const wire::TenantEntry& entry = tenants->entries.front();
   EXPECT_TRUE(std::ranges::equal(entry.tenant, kFirst));
   EXPECT_STREQ(entry.name, "bob");
   EXPECT_EQ(entry.sequences_held, 4u);
   EXPECT_EQ(entry.sequences_max, 5u);
   EXPECT_EQ(entry.connections_held, 1u);
   EXPECT_EQ(entry.weight, 2u);
-  EXPECT_EQ(CodeOf(first.Tenants()), Code::kPermission) << "a tenant may not list tenants";
+  EXPECT_EQ(CodeOf(first.Call(wire::TenantsArgs{})), Code::kPermission)
+      << "a tenant may not list tenants";
 }
 
 TEST_F(TenantsTest, ATenantGetsAtMostItsShareOfThePool) {

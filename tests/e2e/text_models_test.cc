@@ -134,7 +134,8 @@ TEST_F(TextModelTest, TheCLibraryEmbedsAndRanks) {
   const kvd_token_list texts[] = {{kFirst.data(), kFirst.size()}, {kSecond.data(), 1}};
   float* values = nullptr;
   std::size_t rows = 0, floats = 0;
-  ASSERT_EQ(kvd_embed(client, texts, 2, KVD_POOLING_MEAN, KVD_NORMALIZE, &values, &rows, &floats),
+  ASSERT_EQ(kvd_embed(client, texts, 2, KVD_POOLING_MEAN, KVD_NORMALIZE, &values, &rows, &floats,
+                      nullptr),
             KVD_OK)
       << kvd_error_message();
   EXPECT_EQ(rows, 2u);
@@ -145,20 +146,22 @@ TEST_F(TextModelTest, TheCLibraryEmbedsAndRanks) {
     EXPECT_NEAR(squares, 1.0, 1e-5);
   }
   kvd_free(values);
-  EXPECT_EQ(kvd_embed(client, texts, 2, 5, 0, &values, &rows, &floats), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_embed(client, texts, 2, 5, 0, &values, &rows, &floats, nullptr),
+            KVD_INVALID_ARGUMENT);
   EXPECT_THAT(kvd_error_message(), HasSubstr("pooling: 5"));
-  EXPECT_EQ(kvd_embed(client, texts, 0, -1, 0, &values, &rows, &floats), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_embed(client, texts, 0, -1, 0, &values, &rows, &floats, nullptr),
+            KVD_INVALID_ARGUMENT);
   EXPECT_THAT(kvd_error_message(), HasSubstr("text_count: 0"));
   const char* const documents[] = {"The kite is red.", "Tom keeps the drum."};
   float scores[2] = {};
-  ASSERT_EQ(kvd_rank(client, "Where is the kite?", documents, 2, scores), KVD_OK)
+  ASSERT_EQ(kvd_rank(client, "Where is the kite?", documents, 2, scores, nullptr), KVD_OK)
       << kvd_error_message();
   EXPECT_NE(scores[0], scores[1]);
-  EXPECT_EQ(kvd_rank(client, "query", documents, 0, scores), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_rank(client, "query", documents, 0, scores, nullptr), KVD_INVALID_ARGUMENT);
   EXPECT_THAT(kvd_error_message(), HasSubstr("document_count: 0"));
   kvd_request request = 0;
   float later[2] = {};
-  ASSERT_EQ(kvd_rank_submit(client, "Where is the kite?", documents, 2, later, &request), KVD_OK);
+  ASSERT_EQ(kvd_rank(client, "Where is the kite?", documents, 2, later, &request), KVD_OK);
   ASSERT_EQ(kvd_finish(client, request, -1), KVD_OK) << kvd_error_message();
   EXPECT_EQ(later[0], scores[0]);
   EXPECT_EQ(later[1], scores[1]);

@@ -64,7 +64,9 @@ class TuningTest : public testing::Test {
     EXPECT_TRUE(client) << client.error().message;
     return std::move(*client);
   }
-  ChoiceSource Source() { return static_cast<ChoiceSource>(Connect().Tuning()->source); }
+  ChoiceSource Source() {
+    return static_cast<ChoiceSource>(Connect().Call(wire::TuningArgs{})->record.source);
+  }
   std::string Info(const std::string& arguments = "info") {
     return test::KvctlProcess(daemon_->socket_path()).Run(arguments).output;
   }
@@ -138,23 +140,23 @@ TEST_F(TuningTest, ChoicesOfRetuneApplyAtOnceAndAfterARestart) {
   if (!HasAlternatives()) GTEST_SKIP() << "the machine lacks AVX2";
   Start({"--retune"});
   EXPECT_EQ(Source(), ChoiceSource::kMeasuredAtStart);
-  const auto first = Connect().Tuning();
+  const auto first = Connect().Call(wire::TuningArgs{});
   ASSERT_TRUE(first);
-  EXPECT_GT(first->slices, 0u);
-  EXPECT_GT(first->used_unix_ms, 0u);
-  EXPECT_EQ(first->measured_unix_ms, first->used_unix_ms);
+  EXPECT_GT(first->record.slices, 0u);
+  EXPECT_GT(first->record.used_unix_ms, 0u);
+  EXPECT_EQ(first->record.measured_unix_ms, first->record.used_unix_ms);
   EXPECT_THAT(AwaitFile(), HasSubstr("\nproduct f16 wide "));
   EXPECT_THAT(Info(), HasSubstr("measured at the start (20"));
 
   StartAgain({});
   EXPECT_EQ(Source(), ChoiceSource::kMeasuredBefore);
-  const auto second = Connect().Tuning();
-  EXPECT_EQ(second->used_unix_ms, first->used_unix_ms);
-  EXPECT_EQ(second->slices, 0u);
-  ASSERT_EQ(second->choice_count, first->choice_count);
-  for (std::size_t i = 0; i < first->choice_count; ++i) {
-    EXPECT_EQ(second->choices[i].wide_form, first->choices[i].wide_form);
-    EXPECT_EQ(second->choices[i].wide_from_rows, first->choices[i].wide_from_rows);
+  const auto second = Connect().Call(wire::TuningArgs{});
+  EXPECT_EQ(second->record.used_unix_ms, first->record.used_unix_ms);
+  EXPECT_EQ(second->record.slices, 0u);
+  ASSERT_EQ(second->record.choice_count, first->record.choice_count);
+  for (std::size_t i = 0; i < first->record.choice_count; ++i) {
+    EXPECT_EQ(second->record.choices[i].wide_form, first->record.choices[i].wide_form);
+    EXPECT_EQ(second->record.choices[i].wide_from_rows, first->record.choices[i].wide_from_rows);
   }
   EXPECT_THAT(Info("--json info"), HasSubstr("\"source\":\"measured before\""));
 }
@@ -164,11 +166,11 @@ TEST_F(TuningTest, AnIdleDaemonMeasuresForTheNextStart) {
   Start({});
   EXPECT_EQ(Source(), ChoiceSource::kDefaults);
   EXPECT_THAT(AwaitFile(), HasSubstr("\nproduct f16 wide "));
-  const auto tuning = Connect().Tuning();
+  const auto tuning = Connect().Call(wire::TuningArgs{});
   ASSERT_TRUE(tuning);
-  EXPECT_EQ(static_cast<TuningProgress>(tuning->progress), TuningProgress::kMeasured);
-  EXPECT_EQ(static_cast<ChoiceSource>(tuning->source), ChoiceSource::kDefaults);
-  EXPECT_GT(tuning->slices, 0u);
+  EXPECT_EQ(static_cast<TuningProgress>(tuning->record.progress), TuningProgress::kMeasured);
+  EXPECT_EQ(static_cast<ChoiceSource>(tuning->record.source), ChoiceSource::kDefaults);
+  EXPECT_GT(tuning->record.slices, 0u);
   EXPECT_THAT(Info(), HasSubstr("defaults; measured for the next start (20"));
   StartAgain({});
   EXPECT_EQ(Source(), ChoiceSource::kMeasuredBefore);
@@ -214,10 +216,10 @@ TEST_F(TuningTest, StatesComputedWithOtherChoicesStayValid) {
   (void)Compute(on_disk);
   {
     const Client client = Connect();
-    for (int i = 0; i < 4000 && client.CacheInfo()->entries < 2; ++i) {
+    for (int i = 0; i < 4000 && client.Call(wire::CacheArgs{})->record.entries < 2; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    ASSERT_GE(client.CacheInfo()->entries, 2u);
+    ASSERT_GE(client.Call(wire::CacheArgs{})->record.entries, 2u);
   }
 
   Rewrite("product f16 wide outer from 2\n");

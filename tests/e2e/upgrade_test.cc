@@ -209,7 +209,7 @@ TEST_P(CacheUpgradeTest, ACacheEntryOfAnEarlierVersionIsReused) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, whose uid is in the entries' names";
   const DaemonProcess daemon = Start(true);
   const Client client = Connect(daemon);
-  ASSERT_EQ(client.CacheInfo()->entries, 1u);
+  ASSERT_EQ(client.Call(wire::CacheArgs{})->record.entries, 1u);
   std::vector<TokenId> prompt = test::FormTokens();
   const std::vector<TokenId> more = test::FormContinuation();
   prompt.insert(prompt.end(), more.begin(), more.end());
@@ -229,8 +229,8 @@ TEST_P(CacheUpgradeTest, ACacheEntryOfAnEarlierVersionIsReused) {
   const std::vector<float> served = logits_of(0, &found);
   EXPECT_EQ(found.origin, PrefixOrigin::kDisk);
   EXPECT_EQ(found.tokens, test::kFormTokens);
-  EXPECT_EQ(client.CacheInfo()->loads, 1u);
-  EXPECT_EQ(client.CacheInfo()->entries_dropped, 0u);
+  EXPECT_EQ(client.Call(wire::CacheArgs{})->record.loads, 1u);
+  EXPECT_EQ(client.Call(wire::CacheArgs{})->record.entries_dropped, 0u);
   EXPECT_EQ(client.Info()->prefix_tokens_reused[static_cast<int>(PrefixOrigin::kDisk)],
             test::kFormTokens);
   EXPECT_LE(LargestDifference(served, logits_of(wire::kFlagNoPrefix, &nothing)), Tolerance(form()));

@@ -24,7 +24,7 @@ class WhyTest : public test::ServedDaemonTest {
   void SetUp() override {
     ServedDaemonTest::SetUp();
     // The fixture's generation has left a retained sequence.
-    ASSERT_TRUE(Connect().DropRetained(Force::kYes));
+    ASSERT_TRUE(Connect().Call(wire::DropRetainedArgs{}, {}, wire::kFlagForce));
   }
   std::string Done(const std::string& arguments) const {
     const test::KvctlOutcome outcome = test::KvctlProcess(socket_path()).Run(arguments);
@@ -65,7 +65,8 @@ TEST_F(WhyTest, TheCInterfaceReturnsTheSameExplanation) {
   std::vector<TokenId> prompt = tokens;
   prompt.back() = 5;
   kvd_why_info info{};
-  ASSERT_EQ(kvd_why(other, prompt.data(), prompt.size(), &info), KVD_OK) << kvd_error_message();
+  ASSERT_EQ(kvd_why(other, prompt.data(), prompt.size(), &info, nullptr), KVD_OK)
+      << kvd_error_message();
   EXPECT_EQ(info.source, static_cast<kvd_sequence>(sequence->handle()));
   EXPECT_EQ(info.nearest, static_cast<kvd_sequence>(sequence->handle()));
   EXPECT_EQ(info.common, prompt.size() - 1);
@@ -75,12 +76,12 @@ TEST_F(WhyTest, TheCInterfaceReturnsTheSameExplanation) {
   EXPECT_EQ(info.shared_origin, KVD_PREFIX_LIVE);
   kvd_why_info later{};
   kvd_request request = 0;
-  ASSERT_EQ(kvd_why_submit(other, prompt.data(), prompt.size(), &later, &request), KVD_OK);
+  ASSERT_EQ(kvd_why(other, prompt.data(), prompt.size(), &later, &request), KVD_OK);
   ASSERT_EQ(kvd_finish(other, request, -1), KVD_OK) << kvd_error_message();
   EXPECT_EQ(later.common, info.common);
   EXPECT_STREQ(later.cached_text, info.cached_text);
-  EXPECT_EQ(kvd_why(other, prompt.data(), 0, &info), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_why(other, prompt.data(), 1, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_why(other, prompt.data(), 0, &info, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_why(other, prompt.data(), 1, nullptr, nullptr), KVD_INVALID_ARGUMENT);
   kvd_close(other);
 }
 

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 // Computes and retains a prompt and waits until the prompt cache has one more entry.
 Status WriteEntry(const Client& client) {
-  KVD_TRY(const wire::CacheReply before, client.CacheInfo());
+  KVD_TRY(const auto before, client.Call(wire::CacheArgs{}));
   KVD_TRY(const SequenceHandle sequence, client.Create());
   KVD_TRY(Decoding decoding, client.StartDecode(sequence, FormTokens(), Pos{0},
                                                 wire::LogitsWanted::kLast, wire::kFlagNoPrefix));
@@ -32,8 +32,8 @@ Status WriteEntry(const Client& client) {
   KVD_TRY(const bool is_retained, client.Retain(sequence));
   if (!is_retained) return Fail(Code::kInternal, "the sequence was not retained");
   for (int i = 0; i < 2000; ++i) {
-    KVD_TRY(const wire::CacheReply now, client.CacheInfo());
-    if (now.entries == before.entries + 1) return {};
+    KVD_TRY(const auto now, client.Call(wire::CacheArgs{}));
+    if (now.record.entries == before.record.entries + 1) return {};
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return Fail(Code::kTimeout, "the prompt cache did not write the entry");
