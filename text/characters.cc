@@ -3,13 +3,16 @@
 #include "text/characters.h"
 
 #include <algorithm>
+#include <array>
 
+#include "base/unicode_tables.h"
 #include "base/utf8.h"
-#include "text/character_tables.h"
 
 namespace kvd {
 namespace {
 
+constexpr std::uint32_t kCapitalIWithDot = 0x130;
+constexpr std::uint32_t kDotAbove = 0x307;
 constexpr std::uint32_t kCapitalSigma = 0x3a3;
 constexpr std::uint32_t kSmallSigma = 0x3c3;
 constexpr std::uint32_t kFinalSigma = 0x3c2;
@@ -21,78 +24,47 @@ bool IsAscii(std::string_view text) {
 char AsciiLower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 char AsciiUpper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; }
 
-std::uint16_t ClassesOf(std::uint32_t code_point) {
-  const auto ranges = CharacterClassRanges();
-  const auto after = std::ranges::upper_bound(ranges, code_point, {}, &CharacterClassRange::first);
-  if (after == ranges.begin()) return 0;
-  const CharacterClassRange& range = *(after - 1);
-  return code_point <= range.last ? range.classes : std::uint16_t{0};
-}
+bool IsCased(std::uint32_t c) { return LowerCase(c) != c || UpperCase(c)[0] != c; }
 
-bool IsCased(std::uint32_t code_point) {
-  return IsIn(CharacterClass::kLower, code_point) || IsIn(CharacterClass::kUpper, code_point) ||
-         IsIn(CharacterClass::kTitle, code_point);
-}
-
-void AppendMapped(const CaseMapping& mapping, std::uint32_t code_point, std::string& text) {
-  const auto& longs = mapping.long_mappings;
-  const auto found = std::ranges::lower_bound(longs, code_point, {}, &LongMapping::code_point);
-  if (found != longs.end() && found->code_point == code_point) {
-    for (const std::uint32_t mapped : found->mapped) {
-      if (mapped != 0) AppendUtf8(mapped, text);
-    }
-    return;
-  }
-  const auto after =
-      std::ranges::upper_bound(mapping.runs, code_point, {}, &CharacterMappingRun::first);
-  if (after != mapping.runs.begin()) {
-    const CharacterMappingRun& run = *(after - 1);
-    if (code_point <= run.last && (code_point - run.first) % run.stride == 0) {
-      code_point = static_cast<std::uint32_t>(static_cast<std::int64_t>(code_point) + run.added);
-    }
-  }
-  AppendUtf8(code_point, text);
+// Marks, format characters and points inside of words.
+bool IsCaseIgnorable(std::uint32_t c) {
+  if (c < 0x80) return c == '\'' || c == '.' || c == ':' || c == '^' || c == '`';
+  const CharacterClass name = ClassOf(c);
+  return name == CharacterClass::kMark || name == CharacterClass::kControl || c == 0xb7 ||
+         c == 0x2018 || c == 0x2019;
 }
 
 // A capital sigma is final if a cased character precedes it and none follows; characters that case
 // ignores do not count.
 bool IsFinalSigma(const std::vector<std::uint32_t>& text, std::size_t at) {
   std::size_t before = at;
-  while (before > 0 && IsIn(CharacterClass::kCaseIgnorable, text[before - 1])) --before;
+  while (before > 0 && IsCaseIgnorable(text[before - 1])) --before;
   if (before == 0 || !IsCased(text[before - 1])) return false;
   std::size_t after = at + 1;
-  while (after < text.size() && IsIn(CharacterClass::kCaseIgnorable, text[after])) ++after;
+  while (after < text.size() && IsCaseIgnorable(text[after])) ++after;
   return after == text.size() || !IsCased(text[after]);
 }
 
 void AppendLower(const std::vector<std::uint32_t>& text, std::size_t at, std::string& lower) {
   if (text[at] == kCapitalSigma) {
     AppendUtf8(IsFinalSigma(text, at) ? kFinalSigma : kSmallSigma, lower);
-  } else {
-    AppendMapped(LowerMapping(), text[at], lower);
+    return;
   }
-}
-
-std::string Mapped(const CaseMapping& mapping, std::string_view text) {
-  std::string result;
-  result.reserve(text.size());
-  for (const std::uint32_t code_point : CodePointsOf(text)) {
-    AppendMapped(mapping, code_point, result);
-  }
-  return result;
+  AppendUtf8(LowerCase(text[at]), lower);
+  if (text[at] == kCapitalIWithDot) AppendUtf8(kDotAbove, lower);
 }
 
 }  // namespace
 
-bool IsIn(CharacterClass wanted, std::uint32_t code_point) {
-  return (ClassesOf(code_point) >> static_cast<unsigned>(wanted) & 1u) != 0;
+bool IsSpace(std::uint32_t c) {
+  return (c >= 0x9 && c <= 0xd) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
+         c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
+         c == 0x205f || c == 0x3000;
 }
 
-std::optional<int> DecimalValue(std::uint32_t code_point) {
-  const auto zeros = DecimalZeros();
-  const auto after = std::ranges::upper_bound(zeros, code_point);
-  if (after == zeros.begin() || code_point - *(after - 1) > 9) return std::nullopt;
-  return static_cast<int>(code_point - *(after - 1));
+bool IsPrintable(std::uint32_t c) {
+  if (c < 0x7f) return c >= 0x20;
+  return !IsSpace(c) && ClassOf(c) != CharacterClass::kControl;
 }
 
 std::size_t CharacterBytes(std::string_view text) {
@@ -130,7 +102,7 @@ std::size_t OffsetOf(std::string_view text, std::size_t index) {
 std::string_view TrimLeft(std::string_view text) {
   while (!text.empty()) {
     const std::size_t bytes = CharacterBytes(text);
-    if (!IsIn(CharacterClass::kSpace, CharacterOf(text.substr(0, bytes)))) break;
+    if (!IsSpace(CharacterOf(text.substr(0, bytes)))) break;
     text.remove_prefix(bytes);
   }
   return text;
@@ -144,7 +116,7 @@ std::string_view TrimRight(std::string_view text) {
       --begin;
     }
     if (CharacterBytes(text.substr(begin)) != text.size() - begin) break;
-    if (!IsIn(CharacterClass::kSpace, CharacterOf(text.substr(begin)))) break;
+    if (!IsSpace(CharacterOf(text.substr(begin)))) break;
     text = text.substr(0, begin);
   }
   return text;
@@ -165,58 +137,32 @@ std::string Lower(std::string_view text) {
 }
 
 std::string Upper(std::string_view text) {
-  if (!IsAscii(text)) return Mapped(UpperMapping(), text);
   std::string upper;
   upper.reserve(text.size());
-  for (const char c : text) upper += AsciiUpper(c);
+  if (IsAscii(text)) {
+    for (const char c : text) upper += AsciiUpper(c);
+    return upper;
+  }
+  for (const std::uint32_t code_point : CodePointsOf(text)) {
+    for (const std::uint32_t c : UpperCase(code_point)) {
+      if (c != 0 || code_point == 0) AppendUtf8(c, upper);
+      if (c == 0) break;
+    }
+  }
   return upper;
 }
 
-std::string Title(std::string_view text) {
-  const std::vector<std::uint32_t> code_points = CodePointsOf(text);
-  std::string title;
-  bool is_inside_word = false;
-  for (std::size_t i = 0; i < code_points.size(); ++i) {
-    if (is_inside_word) {
-      AppendLower(code_points, i, title);
-    } else {
-      AppendMapped(TitleMapping(), code_points[i], title);
-    }
-    is_inside_word = IsCased(code_points[i]);
-  }
-  return title;
-}
-
 std::string Capitalize(std::string_view text) {
-  const std::vector<std::uint32_t> code_points = CodePointsOf(text);
+  if (text.empty()) return {};
+  std::vector<std::uint32_t> code_points = CodePointsOf(text);
+  const std::array<std::uint32_t, 3> first = UpperCase(code_points[0]);
   std::string result;
-  for (std::size_t i = 0; i < code_points.size(); ++i) {
-    if (i == 0) {
-      AppendMapped(TitleMapping(), code_points[i], result);
-    } else {
-      AppendLower(code_points, i, result);
-    }
+  AppendUtf8(first[0], result);
+  for (std::size_t i = 1; i < first.size() && first[i] != 0; ++i) {
+    AppendUtf8(IsCased(first[0]) ? LowerCase(first[i]) : first[i], result);
   }
+  for (std::size_t i = 1; i < code_points.size(); ++i) AppendLower(code_points, i, result);
   return result;
-}
-
-std::string SwapCase(std::string_view text) {
-  const std::vector<std::uint32_t> code_points = CodePointsOf(text);
-  std::string result;
-  for (std::size_t i = 0; i < code_points.size(); ++i) {
-    if (IsIn(CharacterClass::kUpper, code_points[i])) {
-      AppendLower(code_points, i, result);
-    } else if (IsIn(CharacterClass::kLower, code_points[i])) {
-      AppendMapped(UpperMapping(), code_points[i], result);
-    } else {
-      AppendUtf8(code_points[i], result);
-    }
-  }
-  return result;
-}
-
-std::string CaseFold(std::string_view text) {
-  return IsAscii(text) ? Lower(text) : Mapped(FoldMapping(), text);
 }
 
 }  // namespace kvd

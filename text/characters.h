@@ -1,4 +1,5 @@
-// Characters as Python's str methods classify and map them (Unicode 14.0). The functions are pure.
+// Characters as Python's str methods see them: white space, printable characters and cases. The
+// functions are pure.
 //
 // A text is UTF-8. A byte that is not part of a well-formed character counts as a character of its
 // own, so the functions accept any bytes.
@@ -6,32 +7,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace kvd {
 
-// The bits of CharacterClassRange::classes, in this order.
-enum class CharacterClass : std::uint8_t {
-  kAlpha,
-  kDigit,
-  kDecimal,
-  kNumeric,
-  kLower,
-  kUpper,
-  kTitle,
-  kSpace,
-  kPrintable,
-  kIdentifierPart,
-  kIdentifierStart,
-  kCaseIgnorable,
-};
-
-bool IsIn(CharacterClass wanted, std::uint32_t code_point);
-// The value of a decimal digit of any script.
-std::optional<int> DecimalValue(std::uint32_t code_point);
+// White space as str.isspace() has it.
+bool IsSpace(std::uint32_t code_point);
+// Whether repr() writes the character as it is. Python also escapes characters that its version of
+// Unicode does not assign.
+bool IsPrintable(std::uint32_t code_point);
 
 // The bytes of the first character of `text`. REQUIRES: the text is not empty.
 std::size_t CharacterBytes(std::string_view text);
@@ -43,16 +29,15 @@ std::string TextOf(const std::vector<std::uint32_t>& code_points);
 // The byte offset of the character with the given index; the text's size if the index is too large.
 std::size_t OffsetOf(std::string_view text, std::size_t index);
 
-// Removes characters of the class kSpace.
+// Each removes white space.
 std::string_view TrimLeft(std::string_view text);
 std::string_view TrimRight(std::string_view text);
 std::string_view Trim(std::string_view text);
 
 std::string Lower(std::string_view text);
 std::string Upper(std::string_view text);
-std::string Title(std::string_view text);
+// The first character in upper case, the others in lower case. Python gives the digraphs and Greek
+// letters that have a title case of their own that case.
 std::string Capitalize(std::string_view text);
-std::string SwapCase(std::string_view text);
-std::string CaseFold(std::string_view text);
 
 }  // namespace kvd

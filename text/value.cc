@@ -175,11 +175,10 @@ Value Value::List(std::vector<Value> items) {
   return value;
 }
 
-Value Value::Tuple(std::vector<Value> items, bool is_group) {
+Value Value::Tuple(std::vector<Value> items) {
   Value value;
   value.kind_ = Kind::kTuple;
   const std::shared_ptr<ItemList> sequence = MakeItemList(std::move(items));
-  sequence->is_group = is_group;
   sequence->hash = sequence->items.size();
   for (const Value& item : sequence->items) {
     const std::optional<std::size_t> hash = item.Hash();

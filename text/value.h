@@ -43,7 +43,6 @@ struct ItemList {
   std::uint32_t nesting = 1;        // levels of lists, tuples and dicts; a list of numbers has 1
   std::uint64_t node_count = 1;     // values inside, each as often as it is reached
   std::optional<std::size_t> hash;  // of a tuple; none if an item cannot be hashed
-  bool is_group = false;            // a tuple of the filter groupby
 
   ItemList() = default;
   ~ItemList();
@@ -96,7 +95,7 @@ class Value {
   static Value Float(double number);
   static Value String(std::string bytes, bool is_safe = false);
   static Value List(std::vector<Value> items);
-  static Value Tuple(std::vector<Value> items, bool is_group = false);
+  static Value Tuple(std::vector<Value> items);
   static Value Of(Dict dict);
   static Value Of(Object& object);
 

@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "base/unicode_tables.h"
 #include "base/utf8.h"
-#include "engine/vocabulary/unicode_tables.h"
 #include "engine/vocabulary/white_space.h"
 
 namespace kvd {

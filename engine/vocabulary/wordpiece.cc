@@ -4,9 +4,9 @@
 
 #include <utility>
 
+#include "base/unicode_tables.h"
 #include "base/utf8.h"
 #include "engine/vocabulary/escaped_spaces.h"
-#include "engine/vocabulary/unicode_tables.h"
 #include "engine/vocabulary/white_space.h"
 
 namespace kvd {

@@ -93,7 +93,7 @@ TYPED_TOOLS = """{% macro type_of(spec, required) %}
 {%- else %}{{ spec.type | default('any', true) }}{% endif %}
 {%- endmacro %}
 {% macro turn(role) -%}
-<turn role="{{ role|e }}">{{ caller() }}</turn>
+<turn role="{{ role|safe }}">{{ caller() }}</turn>
 {% endmacro %}
 {% if tools -%}
 {% for tool in tools | selectattr('type', 'equalto', 'function') -%}

@@ -3,17 +3,12 @@ import re
 
 from jinja2 import nodes
 
-# Not part of the supported language: a result is random, or follows Python's or a web page's rules.
-LEFT_OUT_FILTERS = {'urlize', 'pprint', 'random'}
 STRING_METHODS = '''
-upper lower strip lstrip rstrip split rsplit splitlines startswith endswith replace find rfind index rindex count
-join title capitalize swapcase casefold zfill center ljust rjust isdigit isalpha isalnum isspace isupper islower
-istitle isnumeric isdecimal isidentifier isascii isprintable partition rpartition removeprefix removesuffix
-expandtabs format'''.split()
-OTHER_METHODS = ['get', 'items', 'keys', 'values', 'copy']
+upper lower strip lstrip rstrip split rsplit startswith endswith replace find rfind join capitalize format'''.split()
+OTHER_METHODS = ['get', 'items', 'keys', 'values']
 LOOP = '''
 index index0 revindex revindex0 first last length cycle depth depth0 previtem nextitem changed'''.split()
-GLOBALS = ['range', 'dict', 'namespace', 'joiner', 'cycler', 'strftime_now', 'raise_exception']
+GLOBALS = ['range', 'dict', 'namespace', 'strftime_now', 'raise_exception']
 OPERATORS = {
     nodes.Add: '+', nodes.Sub: '-', nodes.Mul: '*', nodes.Div: '/', nodes.FloorDiv: '//', nodes.Mod: '%',
     nodes.Pow: '**', nodes.And: 'and', nodes.Or: 'or', nodes.Not: 'not', nodes.Neg: 'unary -',
@@ -47,7 +42,7 @@ LEXICAL = {name: re.compile(text) for name, text in LEXICAL.items()}
 def names(environment):
     """Returns the names of all constructs that a full run has to contain."""
     groups = {
-        'filter ': [name for name in environment.filters if name not in LEFT_OUT_FILTERS],
+        'filter ': environment.filters,
         'test ': environment.tests, 'method ': STRING_METHODS + OTHER_METHODS, 'loop.': LOOP, 'global ': GLOBALS,
         'operator ': [*OPERATORS.values(), *COMPARISONS.values()], '': [*STATEMENTS.values(), *OTHERS, *LEXICAL]}
     return [group + name for group, names in groups.items() for name in names]

@@ -2,18 +2,16 @@
 import datetime
 import json
 import re
+import string
 
 import jinja2
 import jinja2.ext
-import jinja2.filters
+import jinja2.lexer
 import jinja2.nodes
 import jinja2.sandbox
+import markupsafe
 
 NOW = datetime.datetime(2026, 11, 22, 12, 34, 56)
-
-
-# Entities of HTML that the interpreter does not know.
-UNSUPPORTED_ENTITY = re.compile(r'&(?!(amp|lt|gt|quot|AMP|LT|GT|QUOT|apos|nbsp);)[A-Za-z]')
 
 
 class Unsupported(BaseException):
@@ -47,12 +45,6 @@ def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=F
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
-def strip_tags(value):
-    if UNSUPPORTED_ENTITY.search(str(value)):
-        raise Unsupported
-    return jinja2.filters.do_striptags(value)
-
-
 def raise_exception(message):
     raise Raised(message)
 
@@ -64,11 +56,64 @@ def strftime_now(format):
     return NOW.strftime(format)
 
 
+# What the interpreter leaves out of Jinja2 and Python. A program that uses it fails here as there.
+LEFT_OUT_FILTERS = '''
+abs attr batch center e escape filesizeformat forceescape format groupby pprint random round slice striptags sum title
+truncate urlencode urlize wordcount wordwrap xmlattr'''.split()
+LEFT_OUT_TESTS = 'callable escaped filter lower test upper'.split()
+LEFT_OUT_GLOBALS = 'cycler joiner lipsum'.split()
+STRING_METHODS = '''
+capitalize endswith find format join lower lstrip replace rfind rsplit rstrip split startswith strip upper'''.split()
+# The methods that change a value are known, and refused.
+METHODS = {
+    str: STRING_METHODS, tuple: [], int: [], bool: [], float: [],
+    list: 'append clear extend insert pop remove reverse sort'.split(),
+    dict: 'clear get items keys pop popitem setdefault update values'.split()}
+METHODS[markupsafe.Markup] = STRING_METHODS
+
+
+class Environment(jinja2.sandbox.ImmutableSandboxedEnvironment):
+    """The language of the interpreter."""
+    intercepted_binops = frozenset(['%'])
+
+    def _is_left_out(self, value, name):
+        return isinstance(name, str) and name not in METHODS.get(type(value), [name])
+
+    def _item(self, value, name):
+        try:
+            return value[name]
+        except (TypeError, LookupError):
+            return self.undefined(obj=value, name=name)
+
+    def getattr(self, obj, attribute):
+        return self._item(obj, attribute) if self._is_left_out(obj, attribute) else super().getattr(obj, attribute)
+
+    def getitem(self, obj, argument):
+        return self._item(obj, argument) if self._is_left_out(obj, argument) else super().getitem(obj, argument)
+
+    def call_binop(self, context, operator, left, right):
+        if isinstance(left, str):
+            raise TypeError('unsupported operand type(s) for %')
+        return super().call_binop(context, operator, left, right)
+
+
+def parse_format(text):
+    for literal, name, specification, conversion in string.Formatter().parse(text):
+        if name is not None and (specification or conversion or set(name) & set('.[')):
+            raise Unsupported
+        yield literal, name, specification, conversion
+
+
 def make():
-    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+    jinja2.lexer.name_re = re.compile(r'\w+', re.A)
+    jinja2.sandbox.SandboxedFormatter.parse = lambda _, text: parse_format(text)
+    environment = Environment(
         trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, Generation], cache_size=0)
     environment.filters['tojson'] = to_json
-    environment.filters['striptags'] = strip_tags
+    for known, left_out in ((environment.filters, LEFT_OUT_FILTERS), (environment.tests, LEFT_OUT_TESTS),
+                            (environment.globals, LEFT_OUT_GLOBALS)):
+        for name in left_out:
+            del known[name]
     environment.globals['raise_exception'] = raise_exception
     environment.globals['strftime_now'] = strftime_now
     return environment

@@ -19,15 +19,14 @@ GROUPS = [
     ['true', 'false', 'none'],
     [
         'string', 'mapping', 'iterable', 'sequence', 'defined', 'none', 'number', 'boolean',
-        'undefined', 'true', 'odd', 'lower',
+        'undefined', 'true', 'odd',
     ],
     [
-        'trim', 'upper', 'lower', 'title', 'capitalize', 'string', 'tojson', 'length', 'list',
-        'first', 'last', 'join', 'reverse', 'safe', 'escape', 'items', 'unique', 'sort',
-        'striptags', 'int', 'default', 'indent',
+        'trim', 'upper', 'lower', 'capitalize', 'string', 'tojson', 'length', 'list', 'first',
+        'last', 'join', 'reverse', 'safe', 'items', 'unique', 'sort', 'int', 'default', 'indent',
     ],
-    ['strip', 'rstrip', 'lstrip', 'upper', 'lower', 'title', 'split', 'splitlines'],
-    ['startswith', 'endswith', 'find', 'count'],
+    ['strip', 'rstrip', 'lstrip', 'upper', 'lower', 'capitalize', 'split', 'rsplit'],
+    ['startswith', 'endswith', 'find', 'rfind'],
     [
         'first', 'last', 'index', 'index0', 'length', 'revindex', 'revindex0', 'previtem',
         'nextitem', 'depth',
@@ -47,11 +46,10 @@ for _group in GROUPS:
     for _token in _group:
         GROUP_OF.setdefault(_token, _group)
 APPENDED = [
-    '|trim', '|string', '|upper', '|tojson', '|default("x")', '|length', '|list', '|e',
-    '|replace("a", "b")', '|string|indent(2)', '|string|truncate(20)', '|default("", true)',
-    '|string|wordwrap(10)', '[:5]', '|string|title', ' ~ "!"', ' or "empty"',
-    ' if messages else "none"', ' is string', '|first', '|string|reverse', '|string|urlencode',
-    '|string|center(30)', '|string|wordcount', '|string|striptags',
+    '|trim', '|string', '|upper', '|tojson', '|default("x")', '|length', '|list', '|safe',
+    '|replace("a", "b")', '|string|indent(2)', '|default("", true)', '[:5]',
+    '|string|capitalize', ' ~ "!"', ' or "empty"', ' if messages else "none"', ' is string',
+    '|first', '|string|reverse',
 ]
 WRAPPERS = [
     ('{% generation %}', '{% endgeneration %}'),

@@ -65,17 +65,6 @@ Result<Value> Interpreter::FindAttribute(const Value& object, std::string_view n
                              .object = {}});
   }
   if (object.is_object()) return ScriptOf(object).AttributeNamed(*this, name);
-  if (object.is_tuple() && object.sequence().is_group) {
-    if (name == "grouper") return object.items()[0];
-    if (name == "list") return object.items()[1];
-  }
-  if (object.is_integral() || object.is_float()) {
-    const bool is_float = object.is_float();
-    if (name == "real") return is_float ? object : Value::Int(object.integer());
-    if (name == "imag") return is_float ? Value::Float(0) : Value::Int(0);
-    if (!is_float && name == "numerator") return Value::Int(object.integer());
-    if (!is_float && name == "denominator") return Value::Int(1);
-  }
   return Value();
 }
 

@@ -13,7 +13,6 @@ class BoundMethod : public ScriptObject {
   BoundMethod(Value receiver, const BuiltinRow& row) : receiver_(std::move(receiver)), row_(row) {}
 
   std::string_view type_name() const override { return "builtin_function_or_method"; }
-  bool is_callable() const override { return true; }
   Result<Value> Call(Interpreter& interpreter, Arguments arguments) override {
     return interpreter.Apply(row_, receiver_, std::move(arguments));
   }
@@ -28,7 +27,6 @@ class GlobalFunction : public ScriptObject {
   explicit GlobalFunction(const BuiltinRow& row) : row_(row) {}
 
   std::string_view type_name() const override { return "function"; }
-  bool is_callable() const override { return true; }
   Result<Value> Call(Interpreter& interpreter, Arguments arguments) override {
     return interpreter.Apply(row_, Value(), std::move(arguments));
   }

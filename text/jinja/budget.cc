@@ -48,9 +48,9 @@ Result<Value> Budget::List(std::vector<Value> items) {
   return list;
 }
 
-Result<Value> Budget::Tuple(std::vector<Value> items, bool is_group) {
+Result<Value> Budget::Tuple(std::vector<Value> items) {
   KVD_CHECK_OK(Charge(kValueBytes * (1 + items.size())));
-  Value tuple = Value::Tuple(std::move(items), is_group);
+  Value tuple = Value::Tuple(std::move(items));
   KVD_CHECK_OK(CheckNesting(tuple));
   return tuple;
 }

@@ -54,7 +54,7 @@ class Budget {
 
   Result<Value> String(std::string bytes, bool is_safe = false);
   Result<Value> List(std::vector<Value> items);
-  Result<Value> Tuple(std::vector<Value> items, bool is_group = false);
+  Result<Value> Tuple(std::vector<Value> items);
   Result<Value> Of(Dict dict);
 
  private:

@@ -9,41 +9,22 @@ namespace kvd::jinja {
 
 // filters_text.cc
 Result<Value> FilterCapitalize(Invocation& call);
-Result<Value> FilterCenter(Invocation& call);
-Result<Value> FilterFormat(Invocation& call);
 Result<Value> FilterIndent(Invocation& call);
 Result<Value> FilterLower(Invocation& call);
 Result<Value> FilterReplace(Invocation& call);
+Result<Value> FilterSafe(Invocation& call);
 Result<Value> FilterString(Invocation& call);
-Result<Value> FilterTitle(Invocation& call);
 Result<Value> FilterTrim(Invocation& call);
-Result<Value> FilterTruncate(Invocation& call);
 Result<Value> FilterUpper(Invocation& call);
-Result<Value> FilterWordCount(Invocation& call);
-
-// filter_wordwrap.cc
-Result<Value> FilterWordWrap(Invocation& call);
 
 // filters_number.cc
-Result<Value> FilterAbs(Invocation& call);
-Result<Value> FilterFileSizeFormat(Invocation& call);
 Result<Value> FilterFloat(Invocation& call);
 Result<Value> FilterInt(Invocation& call);
-Result<Value> FilterRound(Invocation& call);
 
-// filters_markup.cc
-Result<Value> FilterEscape(Invocation& call);
-Result<Value> FilterForceEscape(Invocation& call);
-Result<Value> FilterPprint(Invocation& call);
-Result<Value> FilterSafe(Invocation& call);
-Result<Value> FilterStripTags(Invocation& call);
+// filter_tojson.cc
 Result<Value> FilterToJson(Invocation& call);
-Result<Value> FilterUrlEncode(Invocation& call);
-Result<Value> FilterXmlAttr(Invocation& call);
 
 // filters_sequence.cc
-Result<Value> FilterAttr(Invocation& call);
-Result<Value> FilterBatch(Invocation& call);
 Result<Value> FilterDefault(Invocation& call);
 Result<Value> FilterFirst(Invocation& call);
 Result<Value> FilterItems(Invocation& call);
@@ -52,12 +33,9 @@ Result<Value> FilterLast(Invocation& call);
 Result<Value> FilterLength(Invocation& call);
 Result<Value> FilterList(Invocation& call);
 Result<Value> FilterReverse(Invocation& call);
-Result<Value> FilterSlice(Invocation& call);
-Result<Value> FilterSum(Invocation& call);
 
 // filters_order.cc
 Result<Value> FilterDictSort(Invocation& call);
-Result<Value> FilterGroupBy(Invocation& call);
 Result<Value> FilterMax(Invocation& call);
 Result<Value> FilterMin(Invocation& call);
 Result<Value> FilterSort(Invocation& call);

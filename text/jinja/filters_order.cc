@@ -156,34 +156,4 @@ Result<Value> FilterUnique(Invocation& call) {
                                                         AttributePath(call[1]), is_case_sensitive));
 }
 
-Result<Value> FilterGroupBy(Invocation& call) {
-  KVD_TRY(const bool is_case_sensitive, BoolArgument(call, 2, false));
-  const AttributePath path(call[0]);
-  KVD_TRY(const std::vector<Value> values, ItemsOf(call.interpreter, call.subject));
-  std::vector<Keyed> items;
-  for (const Value& value : values) {
-    KVD_TRY(Value key, path.Of(call.interpreter, value, call[1]));
-    items.push_back({is_case_sensitive ? std::move(key) : IgnoreCase(key), value});
-  }
-  KVD_CHECK_OK(SortByKey(call.interpreter, &items, false));
-  std::vector<Value> groups;
-  for (std::size_t begin = 0; begin < items.size();) {
-    std::vector<Value> group;
-    std::size_t end = begin;
-    for (; end < items.size(); ++end) {
-      KVD_TRY(const bool is_same, AreEqual(call.interpreter, items[begin].key, items[end].key));
-      if (!is_same) break;
-      group.push_back(items[end].value);
-    }
-    if (end == begin) group.push_back(items[end++].value);  // NaN does not equal itself
-    // The group has the name that its first item gives it, in the item's case.
-    KVD_TRY(Value name, path.Of(call.interpreter, group[0], call[1]));
-    KVD_TRY(Value list, call.interpreter.budget().List(std::move(group)));
-    KVD_TRY(Value pair, call.interpreter.budget().Tuple({std::move(name), std::move(list)}, true));
-    groups.push_back(std::move(pair));
-    begin = end;
-  }
-  return call.interpreter.budget().List(std::move(groups));
-}
-
 }  // namespace kvd::jinja

@@ -17,48 +17,6 @@ Value Hint(const char* text) {
   return Value::Undefined({.kind = UndefinedReason::Kind::kHint, .text = text, .object = {}});
 }
 
-// Yields lists of `count` items of `source`, the last one filled up.
-class BatchIterator : public Iterator {
- public:
-  BatchIterator(Interpreter* interpreter, IteratorPtr source, std::int64_t count, Value fill)
-      : interpreter_(*interpreter),
-        source_(std::move(source)),
-        count_(count),
-        fill_(std::move(fill)) {}
-
-  Result<std::optional<Value>> Next() override {
-    std::vector<Value> batch;
-    if (!ahead_.is_missing()) batch.push_back(std::exchange(ahead_, Value()));
-    while (true) {
-      KVD_TRY(std::optional<Value> item, source_->Next());
-      if (!item) break;
-      KVD_CHECK_OK(interpreter_.budget().Step());
-      if (static_cast<std::int64_t>(batch.size()) == count_) {
-        ahead_ = std::move(*item);
-        KVD_TRY(Value list, interpreter_.budget().List(std::move(batch)));
-        return std::optional(std::move(list));
-      }
-      batch.push_back(std::move(*item));
-    }
-    if (batch.empty()) return std::optional<Value>();
-    const auto size = static_cast<std::int64_t>(batch.size());
-    if (!fill_.is_missing() && !fill_.is_none() && size < count_) {
-      KVD_CHECK_OK(interpreter_.budget().CheckRoom(static_cast<std::uint64_t>(count_ - size),
-                                                   sizeof(Value)));
-      batch.insert(batch.end(), static_cast<std::size_t>(count_ - size), fill_);
-    }
-    KVD_TRY(Value list, interpreter_.budget().List(std::move(batch)));
-    return std::optional(std::move(list));
-  }
-
- private:
-  Interpreter& interpreter_;
-  const IteratorPtr source_;
-  const std::int64_t count_;
-  const Value fill_;
-  Value ahead_;
-};
-
 // Yields the items of a dict as tuples, or fails at its first step.
 class ItemsIterator : public Iterator {
  public:
@@ -82,67 +40,7 @@ class ItemsIterator : public Iterator {
   std::size_t next_ = 0;
 };
 
-// Divides a list into `count` lists when it is used first.
-class SliceIterator : public Iterator {
- public:
-  SliceIterator(Interpreter* interpreter, Value value, Value count, Value fill)
-      : interpreter_(*interpreter),
-        value_(std::move(value)),
-        count_value_(std::move(count)),
-        fill_(std::move(fill)) {}
-
-  Result<std::optional<Value>> Next() override {
-    if (next_ < 0) KVD_CHECK_OK(Begin());
-    if (next_ >= count_) return std::optional<Value>();
-    const std::int64_t number = next_++;
-    const auto size = static_cast<std::int64_t>(items_.size());
-    const std::int64_t per_slice = size / count_, longer = size % count_;
-    const std::int64_t start = number * per_slice + std::min(number, longer);
-    const std::int64_t end = start + per_slice + (number < longer ? 1 : 0);
-    std::vector<Value> slice(items_.begin() + start, items_.begin() + end);
-    if (!fill_.is_missing() && !fill_.is_none() && number >= longer) slice.push_back(fill_);
-    KVD_TRY(Value list, interpreter_.budget().List(std::move(slice)));
-    return std::optional(std::move(list));
-  }
-
- private:
-  Status Begin() {
-    KVD_TRY(items_, ItemsOf(interpreter_, value_));
-    KVD_TRY(count_, IntegerOf(count_value_, "slice"));
-    if (count_ == 0) return Fail(Code::kInvalidArgument, "integer division or modulo by zero");
-    next_ = 0;
-    return {};
-  }
-
-  Interpreter& interpreter_;
-  const Value value_;
-  const Value count_value_;
-  const Value fill_;
-  std::vector<Value> items_;
-  std::int64_t count_ = 0;
-  std::int64_t next_ = -1;  // -1: not begun
-};
-
 }  // namespace
-
-Result<Value> FilterAttr(Invocation& call) {
-  if (!call[0].is_string()) {
-    return Fail(Code::kInvalidArgument, "attr: attribute name must be string, not ",
-                TypeName(call[0]));
-  }
-  KVD_TRY(Value attribute, call.interpreter.FindAttribute(call.subject, call[0].view()));
-  if (!attribute.is_missing()) return attribute;
-  return Value::Undefined({.kind = UndefinedReason::Kind::kAttribute,
-                           .text = std::string(call[0].view()),
-                           .object = DescribeType(call.subject)});
-}
-
-Result<Value> FilterBatch(Invocation& call) {
-  KVD_TRY(IteratorPtr source, IterateOver(call.interpreter, call.subject));
-  const std::int64_t count = call[0].is_integral() ? call[0].integer() : -1;
-  return MakeGenerator(call.interpreter, std::make_unique<BatchIterator>(
-                                             &call.interpreter, std::move(source), count, call[1]));
-}
 
 Result<Value> FilterDefault(Invocation& call) {
   KVD_TRY(const bool replaces_false, BoolArgument(call, 1, false));
@@ -225,25 +123,6 @@ Result<Value> FilterReverse(Invocation& call) {
   KVD_TRY(std::vector<Value> items, ItemsOf(call.interpreter, value));
   std::ranges::reverse(items);
   return call.interpreter.budget().List(std::move(items));
-}
-
-Result<Value> FilterSlice(Invocation& call) {
-  return MakeGenerator(call.interpreter, std::make_unique<SliceIterator>(
-                                             &call.interpreter, call.subject, call[0], call[1]));
-}
-
-Result<Value> FilterSum(Invocation& call) {
-  const AttributePath path(call[0]);
-  Value sum = call.Has(1) ? call[1] : Value::Int(0);
-  if (sum.is_string()) return Fail(Code::kInvalidArgument, "sum() can't sum strings");
-  KVD_TRY(const IteratorPtr iterator, IterateOver(call.interpreter, call.subject));
-  while (true) {
-    KVD_TRY(std::optional<Value> item, iterator->Next());
-    if (!item) return sum;
-    KVD_CHECK_OK(call.interpreter.budget().Step());
-    KVD_TRY(const Value part, path.Of(call.interpreter, std::move(*item)));
-    KVD_TRY(sum, Calculate(call.interpreter, BinaryOperator::kAdd, sum, part));
-  }
 }
 
 }  // namespace kvd::jinja

@@ -1,4 +1,4 @@
-// Python's "{}".format(...).
+// Python's "{}".format(...), with fields that are empty, a number or a name.
 #pragma once
 
 #include "base/error.h"
@@ -8,7 +8,8 @@
 
 namespace kvd::jinja {
 
-// Errors: kInvalidArgument: the format is wrong or an argument is missing.
+// Errors: kInvalidArgument: the format is wrong or an argument is missing; kUnsupported: a field
+// has attributes, a conversion or a format of its own.
 Result<Value> FormatBraces(Interpreter& interpreter, const Value& format,
                            const Arguments& arguments);
 

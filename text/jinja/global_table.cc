@@ -4,7 +4,6 @@
 #include <ctime>
 
 #include "text/jinja/builtins.h"
-#include "text/jinja/cycler_object.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/iteration.h"
 #include "text/jinja/namespace_object.h"
@@ -65,20 +64,6 @@ Result<Value> MakeNamespace(Invocation& call) {
   return call.interpreter.Make<NamespaceObject>(std::move(dict));
 }
 
-Result<Value> MakeCycler(Invocation& call) {
-  if (!call.arguments.named.empty()) {
-    return Fail(Code::kInvalidArgument, "cycler() takes no keywords");
-  }
-  if (call.arguments.positional.empty()) {
-    return Fail(Code::kInvalidArgument, "at least one item has to be provided");
-  }
-  return call.interpreter.Make<CyclerObject>(call.arguments.positional);
-}
-
-Result<Value> MakeJoiner(Invocation& call) {
-  return call.interpreter.Make<JoinerObject>(call.Has(0) ? call[0] : Value::String(", "));
-}
-
 Result<Value> RaiseException(Invocation& call) {
   KVD_TRY(std::string message, Str(call.interpreter, call[0]));
   return call.interpreter.FailVerbatim(std::move(message));
@@ -116,13 +101,10 @@ Result<Value> StrftimeNow(Invocation& call) {
   return call.interpreter.budget().String(std::move(text));
 }
 
-constexpr std::array<BuiltinRow, 8> kGlobals = {{
+constexpr std::array<BuiltinRow, 5> kGlobals = {{
     {"range", "/ a b? c?", Range},
     {"dict", "*", MakeDict},
     {"namespace", "*", MakeNamespace},
-    {"cycler", "*", MakeCycler},
-    {"joiner", "sep?", MakeJoiner},
-    {"lipsum", "*", nullptr},
     {"raise_exception", "message", RaiseException},
     {"strftime_now", "format", StrftimeNow},
 }};

@@ -238,40 +238,18 @@ class Lexer {
     const char first = source_[at_];
     if (IsDigit(first)) return ReadNumber();
     if (first == '\'' || first == '"') return ReadString();
-    const std::uint32_t code_point = CharacterOf(rest().substr(0, CharacterBytes(rest())));
-    if (IsNameCharacter(code_point)) return ReadName();
+    if (IsNameCharacter(first)) return ReadName();
     return ReadOperator();
   }
 
-  static bool IsNameCharacter(std::uint32_t code_point) {
-    if (code_point < 0x80) {
-      const char c = static_cast<char>(code_point);
-      return c == '_' || IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    }
-    return IsIn(CharacterClass::kIdentifierPart, code_point) ||
-           IsIn(CharacterClass::kAlpha, code_point) || IsIn(CharacterClass::kNumeric, code_point);
+  static bool IsNameCharacter(char c) {
+    return c == '_' || IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   }
 
   Status ReadName() {
-    const std::size_t begin = at_;
-    bool is_identifier = true;
-    std::size_t end = begin;
-    while (end < source_.size()) {
-      const std::string_view left = std::string_view(source_).substr(end);
-      const std::string_view character = left.substr(0, CharacterBytes(left));
-      const std::uint32_t code_point = CharacterOf(character);
-      if (!IsNameCharacter(code_point)) break;
-      if (code_point >= 0x80) {
-        is_identifier &=
-            IsIn(end == begin ? CharacterClass::kIdentifierStart : CharacterClass::kIdentifierPart,
-                 code_point);
-      }
-      end += character.size();
-    }
-    if (!is_identifier) {
-      return FailHere(Code::kInvalidArgument, "invalid character in identifier");
-    }
-    Add(TokenKind::kName).text = source_.substr(begin, end - begin);
+    std::size_t end = at_;
+    while (end < source_.size() && IsNameCharacter(source_[end])) ++end;
+    Add(TokenKind::kName).text = source_.substr(at_, end - at_);
     at_ = end;
     return {};
   }

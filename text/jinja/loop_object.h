@@ -28,7 +28,6 @@ class LoopObject : public ScriptObject {
 
   std::string_view type_name() const override { return "LoopContext"; }
   Result<Value> AttributeNamed(Interpreter& interpreter, std::string_view name) override;
-  bool is_callable() const override { return true; }
   // Renders a recursive loop with other items.
   Result<Value> Call(Interpreter& interpreter, Arguments arguments) override;
   Result<std::optional<std::int64_t>> Length() override;

@@ -25,7 +25,6 @@ class MacroObject : public ScriptObject {
   const std::shared_ptr<Activation>& closure() const { return closure_; }
 
   std::string_view type_name() const override { return "Macro"; }
-  bool is_callable() const override { return true; }
   Result<Value> Call(Interpreter& interpreter, Arguments arguments) override {
     return interpreter.CallMacro(*this, std::move(arguments));
   }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "text/jinja/format_percent.h"
 #include "text/jinja/iteration.h"
 #include "text/jinja/python_text.h"
 
@@ -308,7 +307,6 @@ Result<bool> Contains(Interpreter& interpreter, const Value& container, const Va
 
 Result<Value> Calculate(Interpreter& interpreter, BinaryOperator op, const Value& a,
                         const Value& b) {
-  if (op == BinaryOperator::kModulo && a.is_string()) return FormatPercent(interpreter, a, b);
   if (a.is_undefined()) return FailUndefined(a);
   if (b.is_undefined()) return FailUndefined(b);
   if (a.is_integral() && b.is_integral()) return CalculateIntegers(op, a.integer(), b.integer());

@@ -51,7 +51,7 @@ std::string DescribeType(const Value& value) {
   return std::string(TypeName(value)) + " object";
 }
 
-std::string QuoteString(std::string_view text, bool is_ascii_only) {
+std::string QuoteString(std::string_view text) {
   const bool has_single = text.find('\'') != std::string_view::npos;
   const bool has_double = text.find('"') != std::string_view::npos;
   const char quote = has_single && !has_double ? '"' : '\'';
@@ -68,8 +68,7 @@ std::string QuoteString(std::string_view text, bool is_ascii_only) {
       quoted += "\\r";
     } else if (code_point == '\t') {
       quoted += "\\t";
-    } else if ((code_point >= 0x20 && code_point < 0x7f) ||
-               (!is_ascii_only && IsIn(CharacterClass::kPrintable, code_point))) {
+    } else if (IsPrintable(code_point)) {
       quoted += character;
     } else {
       AppendEscaped(code_point, &quoted);

@@ -25,8 +25,8 @@ Result<std::string> Repr(Interpreter& interpreter, const Value& value);
 // str(value) as a value; markup stays markup.
 Result<Value> StrValue(Interpreter& interpreter, const Value& value);
 
-// repr() of a string. `is_ascii_only`: other characters are escaped, as by ascii().
-std::string QuoteString(std::string_view text, bool is_ascii_only = false);
+// repr() of a string.
+std::string QuoteString(std::string_view text);
 
 // Replaces & < > ' " by HTML's entities.
 std::string EscapeHtml(std::string_view text);

@@ -34,7 +34,6 @@ class ScriptObject : public Object {
   // object[start:stop:step]; absent parts are missing.
   virtual Result<Value> SliceAt(Interpreter&, const Value& start, const Value& stop,
                                 const Value& step);
-  virtual bool is_callable() const { return false; }
   virtual Result<Value> Call(Interpreter&, Arguments);
   // Null if the object cannot be iterated over.
   virtual Result<IteratorPtr> Iterate(Interpreter&) { return IteratorPtr(); }

@@ -67,12 +67,6 @@ Result<std::int64_t> Find(Invocation& call, bool is_last) {
   return CharactersBefore(call.subject.text(), window.offset + found);
 }
 
-Result<Value> FindOrFail(Invocation& call, bool is_last) {
-  KVD_TRY(const std::int64_t found, Find(call, is_last));
-  if (found < 0) return Fail(Code::kInvalidArgument, "substring not found");
-  return Value::Int(found);
-}
-
 Result<Value> TestEnd(Invocation& call, bool is_prefix) {
   KVD_TRY(const Window window, FindWindow(call));
   const auto fits = [&](const Value& wanted) -> Result<bool> {
@@ -106,28 +100,8 @@ Result<Value> StringFindLast(Invocation& call) {
   KVD_TRY(const std::int64_t found, Find(call, true));
   return Value::Int(found);
 }
-Result<Value> StringIndex(Invocation& call) { return FindOrFail(call, false); }
-Result<Value> StringIndexLast(Invocation& call) { return FindOrFail(call, true); }
 Result<Value> StringStartsWith(Invocation& call) { return TestEnd(call, true); }
 Result<Value> StringEndsWith(Invocation& call) { return TestEnd(call, false); }
-
-Result<Value> StringCount(Invocation& call) {
-  KVD_TRY(const std::string_view wanted, Wanted(call));
-  KVD_TRY(const Window window, FindWindow(call));
-  KVD_CHECK_OK(call.interpreter.budget().Step(1 + window.text.size() / 64));
-  if (window.is_none) return Value::Int(0);
-  if (wanted.empty()) {
-    return Value::Int(1 +
-                      CharactersBefore(call.subject.text(), window.offset + window.text.size()) -
-                      CharactersBefore(call.subject.text(), window.offset));
-  }
-  std::int64_t count = 0;
-  for (std::size_t at = window.text.find(wanted); at != std::string_view::npos;
-       at = window.text.find(wanted, at + wanted.size())) {
-    ++count;
-  }
-  return Value::Int(count);
-}
 
 Result<std::string> ReplaceAll(Interpreter& interpreter, std::string_view text,
                                std::string_view old_part, std::string_view new_part,

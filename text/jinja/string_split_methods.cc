@@ -18,9 +18,7 @@ bool IsLineEnd(std::uint32_t c) {
          c == 0x2029;
 }
 
-bool IsSplittingSpace(std::string_view character) {
-  return IsIn(CharacterClass::kSpace, CharacterOf(character));
-}
+bool IsSplittingSpace(std::string_view character) { return IsSpace(CharacterOf(character)); }
 
 // The bytes up to the first white space.
 std::size_t WordBytes(std::string_view text) {
@@ -104,31 +102,9 @@ Result<Value> Split(Invocation& call, bool is_last) {
   return ListResult(call, SplitAt(text, separator, count_max, is_last));
 }
 
-Result<Value> Partition(Invocation& call, bool is_last) {
-  KVD_TRY(const std::string separator, TextArgument(call, 0));
-  if (separator.empty()) return Fail(Code::kInvalidArgument, "empty separator");
-  const std::string_view text = call.subject.view();
-  KVD_CHECK_OK(call.interpreter.budget().Step(1 + text.size() / 64));
-  const std::size_t found = is_last ? text.rfind(separator) : text.find(separator);
-  SplitParts parts;
-  if (found != std::string_view::npos) {
-    parts = {text.substr(0, found), separator, text.substr(found + separator.size())};
-  } else if (is_last) {
-    parts = {"", "", text};
-  } else {
-    parts = {text, "", ""};
-  }
-  std::vector<Value> items;
-  for (const std::string_view part : parts) {
-    KVD_TRY(Value item, TextResult(call, std::string(part)));
-    items.push_back(std::move(item));
-  }
-  return call.interpreter.budget().Tuple(std::move(items));
-}
-
 }  // namespace
 
-std::vector<std::string_view> SplitLines(std::string_view text, bool keeps_ends) {
+std::vector<std::string_view> SplitLines(std::string_view text) {
   SplitParts lines;
   std::size_t begin = 0, at = 0;
   while (at < text.size()) {
@@ -137,9 +113,8 @@ std::vector<std::string_view> SplitLines(std::string_view text, bool keeps_ends)
       at += bytes;
       continue;
     }
-    const std::size_t end_bytes = text.substr(at).starts_with("\r\n") ? 2 : bytes;
-    lines.push_back(text.substr(begin, at - begin + (keeps_ends ? end_bytes : 0)));
-    at += end_bytes;
+    lines.push_back(text.substr(begin, at - begin));
+    at += text.substr(at).starts_with("\r\n") ? 2 : bytes;
     begin = at;
   }
   if (begin < text.size()) lines.push_back(text.substr(begin));
@@ -148,14 +123,6 @@ std::vector<std::string_view> SplitLines(std::string_view text, bool keeps_ends)
 
 Result<Value> StringSplit(Invocation& call) { return Split(call, false); }
 Result<Value> StringSplitLast(Invocation& call) { return Split(call, true); }
-Result<Value> StringPartition(Invocation& call) { return Partition(call, false); }
-Result<Value> StringPartitionLast(Invocation& call) { return Partition(call, true); }
-
-Result<Value> StringSplitLines(Invocation& call) {
-  KVD_TRY(const bool keeps_ends, IntegerFlagArgument(call, 0, false));
-  return ListResult(call, SplitLines(call.subject.view(), keeps_ends));
-}
-
 Result<Value> StringJoin(Invocation& call) {
   KVD_TRY(const std::vector<Value> items, ItemsOf(call.interpreter, call[0]));
   std::string text;

@@ -2,13 +2,11 @@
 #include <algorithm>
 #include <array>
 
-#include "text/characters.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/iteration.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
-#include "text/jinja/text_classes.h"
 
 namespace kvd::jinja {
 namespace {
@@ -36,20 +34,6 @@ Result<Value> TestBool(Invocation& call) {
   return Value::Bool(call.subject.IsSameAs(Value::Bool(truth)));
 }
 
-template <bool (*is_in_case)(std::string_view)>
-Result<Value> TestCase(Invocation& call) {
-  KVD_TRY(const std::string text, Str(call.interpreter, call.subject));
-  return Value::Bool(is_in_case(text));
-}
-
-template <const BuiltinRow* (*find)(std::string_view)>
-Result<Value> TestIsKnown(Invocation& call) {
-  if (!call.subject.Hash()) {
-    return Fail(Code::kInvalidArgument, "unhashable type: '", TypeName(call.subject), "'");
-  }
-  return Value::Bool(call.subject.is_string() && find(call.subject.view()) != nullptr);
-}
-
 Result<Value> TestDefined(Invocation& call) { return Value::Bool(!call.subject.is_undefined()); }
 Result<Value> TestEven(Invocation& call) { return HasRest(call, Value::Int(2), 0); }
 Result<Value> TestOdd(Invocation& call) { return HasRest(call, Value::Int(2), 1); }
@@ -66,11 +50,6 @@ Result<Value> TestSequence(Invocation& call) {
 }
 
 Result<Value> TestIterable(Invocation& call) { return Value::Bool(IsIterable(call.subject)); }
-
-Result<Value> TestCallable(Invocation& call) {
-  const Value& value = call.subject;
-  return Value::Bool(value.is_undefined() || (value.is_object() && ScriptOf(value).is_callable()));
-}
 
 Result<Value> TestSameAs(Invocation& call) { return Value::Bool(call.subject.IsSameAs(call[0])); }
 
@@ -95,16 +74,10 @@ constexpr std::array kTests = std::to_array<BuiltinRow>({
     {"mapping", "", TestKind<&Value::is_dict>},
     {"sequence", "", TestSequence},
     {"iterable", "", TestIterable},
-    {"callable", "", TestCallable},
     {"odd", "", TestOdd},
     {"even", "", TestEven},
     {"divisibleby", "num", TestDivisibleBy},
-    {"lower", "", TestCase<IsLowerText>},
-    {"upper", "", TestCase<IsUpperText>},
-    {"escaped", "", TestKind<&Value::is_safe_string>},
     {"sameas", "other", TestSameAs},
-    {"filter", "", TestIsKnown<FindFilter>},
-    {"test", "", TestIsKnown<FindTest>},
     {"in", "seq", TestComparison<ComparisonOperator::kIn>},
     {"==", "/ other", kEqual},
     {"eq", "/ other", kEqual},

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/vocabulary/unicode_tables.h"
+#include "base/unicode_tables.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
 
 namespace kvd::wordpiece_test {

@@ -59,8 +59,7 @@ TEST(LexerTest, EachErrorHasALineAndColumn) {
   EXPECT_EQ(ErrorOf("{{ a ? b }}"), "template line 1, column 6: unexpected character '?'");
   EXPECT_EQ(ErrorOf("{{ ) }}"), "template line 1, column 4: unexpected ')'");
   EXPECT_EQ(ErrorOf("{{ (] }}"), "template line 1, column 5: unexpected ']', expected ')'");
-  EXPECT_EQ(ErrorOf("{{ a\u00b7\u0301b }}").substr(0, 27), "no error");
-  EXPECT_EQ(ErrorOf("{{ \u00b2 }}"), "template line 1, column 4: invalid character in identifier");
+  EXPECT_EQ(ErrorOf("{{ gr\u00fc }}"), "template line 1, column 6: unexpected character '\u00fc'");
   EXPECT_EQ(ErrorOf("{{ 9223372036854775808 }}"),
             "template line 1, column 4: the integer 9223372036854775808 exceeds 64 bits");
 }

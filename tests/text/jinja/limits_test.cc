@@ -38,11 +38,7 @@ TEST(JinjaLimitsTest, OutputIsBounded) {
 // Each of these would make a value of gigabytes.
 TEST(JinjaLimitsTest, BytesOfValuesAreBounded) {
   for (const char* source :
-       {"{{ 'a' * 10000000000 }}", "{{ [0] * 10000000000 }}", "{{ 'a'.center(10000000000) }}",
-        "{{ '%10000000000d' % 1 }}", "{{ '{:10000000000}'.format(1) }}",
-        "{{ 'a'.ljust(10000000000) }}", "{{ '1'.zfill(10000000000) }}",
-        "{{ '\t'.expandtabs(10000000000) }}", "{{ 'a' | indent(10000000000) }}",
-        "{{ [1] | batch(10000000000, 0) | list }}",
+       {"{{ 'a' * 10000000000 }}", "{{ [0] * 10000000000 }}", "{{ 'a' | indent(10000000000) }}",
         ("{% set ns = namespace(s='a' * 1000) %}"
          "{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}"),
         ("{% set ns = namespace(s='a' * 1000) %}"
@@ -97,7 +93,7 @@ TEST(JinjaLimitsTest, NestingOfTheSourceIsBounded) {
   expect_too_deep("{{ " + nested(10'000, "-", "") + " }}");
   expect_too_deep("{{ " + nested(10'000, "1 + ", "") + " }}");
   expect_too_deep("{{ " + nested(10'000, "", ".a") + " }}");
-  expect_too_deep("{{ " + nested(10'000, "", "|abs") + " }}");
+  expect_too_deep("{{ " + nested(10'000, "", "|int") + " }}");
   expect_too_deep("{{ " + nested(10'000, "", " if 1 else 1") + " }}");
   expect_too_deep(nested(1000, "{% if 1 %}", "{% endif %}"));
   EXPECT_EQ(Render("{{ " + nested(60, "(", ")") + " }}"), "1");

@@ -32,9 +32,26 @@ TEST(TemplateTest, AnErrorNamesLineAndColumn) {
   EXPECT_EQ(Render("{% foo %}"), "template line 1, column 4: unknown tag 'foo'");
 }
 
+TEST(TemplateTest, AnUnknownFilterTestMethodOrFunctionIsNamedWithItsLine) {
+  EXPECT_EQ(Render("a\n{{ 'x' | wordwrap(8) }}"),
+            "template line 2, column 10: no filter named 'wordwrap'");
+  EXPECT_EQ(Render("a\n{{ ['x'] | map('title') | list }}"),
+            "template line 2, column 27: no filter named 'title'");
+  EXPECT_EQ(Render("{{ 1\n is callable }}"), "template line 2, column 5: no test named 'callable'");
+  EXPECT_EQ(Render("{{ ['x'] | select('upper') | list }}"),
+            "template line 1, column 30: no test named 'upper'");
+  EXPECT_EQ(Render("\n\n{{ 'x'.title() }}"),
+            "template line 3, column 13: 'str object' has no attribute 'title'");
+  EXPECT_EQ(Render("{{ [1].count(1) }}"),
+            "template line 1, column 13: 'list object' has no attribute 'count'");
+  EXPECT_EQ(Render("{{ joiner() }}"), "template line 1, column 10: 'joiner' is undefined");
+  EXPECT_EQ(Render("{{ '%s' % 1 }}"),
+            "template line 1, column 9: unsupported operand type(s) for %: 'str' and 'int'");
+}
+
 TEST(TemplateTest, RaiseExceptionKeepsItsOwnText) {
   EXPECT_EQ(Render("{% macro m() %}{{ raise_exception('Roles must alternate: ' ~ 1) }}"
-                   "{% endmacro %}\n\n{{ [1] | map('abs') | list }}{{ m() }}"),
+                   "{% endmacro %}\n\n{{ [1] | map('int') | list }}{{ m() }}"),
             "Roles must alternate: 1");
 }
 
