@@ -53,7 +53,7 @@ TEST_F(BudgetedSourceTest, WithoutALimitItIsOneGeneration) {
   EXPECT_TRUE(inner_.parts()[0].may_skip_last);
 }
 
-TEST_F(BudgetedSourceTest, ForcedTokensFollowTheBudgetAndTheAnswerGoesOnBehindThem) {
+TEST_F(BudgetedSourceTest, ForcedTokensFollowTheBudgetAndTheAnswerContinuesBehindThem) {
   const std::vector<TokenId> prompt = {50, 51, 52};
   inner_.Put({.pieces = {LetterPiece({1}), LetterPiece({2})}});
   inner_.Put({.pieces = {LetterPiece({3})}, .finish = wire::kFinishEnd});

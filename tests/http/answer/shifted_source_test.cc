@@ -98,7 +98,7 @@ TEST_F(ShiftedSourceTest, AShiftContinuesTheAnswerUpToItsLimit) {
   EXPECT_TRUE(scripted_.parts()[2].may_skip_last);
 }
 
-TEST_F(ShiftedSourceTest, WithoutALimitTheAnswerGoesOnUntilTheModelEndsIt) {
+TEST_F(ShiftedSourceTest, WithoutALimitTheAnswerContinuesUntilTheModelEndsIt) {
   scripted_.Put({.pieces = {LetterPiece({1, 2})}});
   scripted_.Put({.pieces = {LetterPiece({3, 4})}, .finish = wire::kFinishEnd});
   EXPECT_EQ(Run(shifts_, GenerationPart::kNoLimit, 2).text, "abcd");
