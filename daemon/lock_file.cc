@@ -10,11 +10,30 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <system_error>
+#include <thread>
 
 namespace kvd {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A process that was killed keeps its locks until the kernel has freed its memory, which takes
+// longest for gigabytes on a busy machine. A kvd that is started in its place waits for them.
+constexpr std::chrono::seconds kPatience{2};
+constexpr std::chrono::milliseconds kPause{10};
+
+// Takes the lock; false: errno says why not.
+bool Lock(int file) {
+  const auto deadline = Clock::now() + kPatience;
+  while (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK || Clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
+}
 
 std::string HolderOf(int file) {
   std::array<char, 32> text{};
@@ -39,7 +58,7 @@ Result<LockFile> LockFile::Take(int directory, const std::string& name, const st
   if (!S_ISREG(found.st_mode) || found.st_uid != ::geteuid()) {
     return Fail(Code::kPermission, what, ": the lock is not a regular file of this uid");
   }
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (!Lock(file.get())) {
     if (errno != EWOULDBLOCK) return FailFile(what, "the lock cannot be taken");
     return Fail(Code::kBusy, what, ": in use by another kvd, ", HolderOf(file.get()));
   }

@@ -6,9 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
+#include <utility>
 
 namespace kvd {
 namespace {
@@ -61,6 +64,15 @@ TEST_F(StateDirectoryTest, ADirectoryThatOthersMayEnterIsRefused) {
   ASSERT_FALSE(state);
   EXPECT_EQ(state.error().code, Code::kPermission);
   EXPECT_THAT(state.error().message, HasSubstr("0750"));
+}
+
+TEST_F(StateDirectoryTest, ADirectoryIsOpenedAfterItsHolderHasReleasedIt) {
+  auto first = StateDirectory::Open(At("state"));
+  ASSERT_TRUE(first) << first.error().message;
+  const std::jthread holder(
+      [held = std::move(*first)] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); });
+  const auto second = StateDirectory::Open(At("state"));
+  EXPECT_TRUE(second) << second.error().message;
 }
 
 TEST_F(StateDirectoryTest, ADirectoryOfAnotherUidIsRefused) {
