@@ -13,11 +13,12 @@
 
 #include "base/help_formatter.h"
 #include "client/kvctl/command_line.h"
-#include "client/kvctl/json_output.h"
 #include "shm/wire_check.h"
+#include "text/json_builder.h"
 
 namespace {
 
+using kvd::Json;
 using kvd::Status;
 using namespace kvd::kvctl;
 
