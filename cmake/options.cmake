@@ -114,9 +114,8 @@ endfunction()
 # kvd_command_lines(SOURCES...): compiles without optimisation. For files that parse a command line
 # with CLI11 and do nothing slow: optimising CLI11's templates takes three times as long as
 # compiling them.
-set(KVD_COMMAND_LINE_OPTIONS -O0 -U_FORTIFY_SOURCE)
 function(kvd_command_lines)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${KVD_COMMAND_LINE_OPTIONS}"
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O0;-U_FORTIFY_SOURCE"
     SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 

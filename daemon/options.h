@@ -1,7 +1,7 @@
 // DaemonOptions: the validated values of the command line; every number is in the range that its
 // comment gives.
 //
-// DaemonOptions is a plain value that main creates once at start. Only options.cc includes CLI11.
+// DaemonOptions is a plain value that main creates once at start.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 #include "client/client.h"
 #include "client/kvctl/chat_prompt.h"
 #include "client/kvctl/commands.h"
-#include "client/kvctl/json_output.h"
+#include "text/json_builder.h"
 
 namespace kvd::kvctl {
 namespace {

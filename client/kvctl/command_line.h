@@ -1,19 +1,22 @@
 // CommandLine: the options of kvctl's command line, and the verb that it has chosen.
 //
-// Each Add function adds some verbs to the parser. Parsing fills the CommandLine, which outlives
-// the parser. Only main.cc, prompt_options.h and the files *_verbs.cc use CLI11.
+// Each verb is a row of a table with the table of its flags, and the files *_verbs.cc have the
+// tables.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
-#include <functional>
+#include <optional>
+#include <span>
 #include <string>
-#include <utility>
+#include <string_view>
 
 #include "base/error.h"
+#include "base/flag.h"
 #include "client/kvctl/options.h"
 
 namespace kvd::kvctl {
+
+struct VerbRow;
 
 struct CommandLine {
   GlobalOptions global;
@@ -31,28 +34,31 @@ struct CommandLine {
   MapOptions map;
   bool info_wants_profile = false;
   std::int64_t timeout_ms = -1;
-  std::function<Status()> verb;
+  const VerbRow* verb = nullptr;
 };
 
-// `example`: a command line of the verb, without the word kvctl. The help text of the verb ends
-// with the example.
-inline CLI::App* AddVerb(CLI::App& app, CommandLine& line, const char* name,
-                         const char* description, const std::string& example,
-                         std::function<Status()> verb) {
-  CLI::App* sub = app.add_subcommand(name, description);
-  sub->footer("Example: kvctl " + example);
-  sub->callback([&line, verb = std::move(verb)] { line.verb = verb; });
-  return sub;
-}
+struct VerbRow {
+  std::string_view name;
+  std::string_view description;
+  std::string_view example;  // a command line, without the word kvctl
+  Status (*run)(const CommandLine& line) = nullptr;
+  std::span<const Flag<CommandLine>> flags = {};        // arguments come first, in their order
+  std::span<const FlagTopic<CommandLine>> topics = {};  // further flags, under headings
+};
 
-void AddRunVerb(CLI::App& app, CommandLine& line);
-void AddSequenceVerbs(CLI::App& app, CommandLine& line);
-void AddSnapshotVerbs(CLI::App& app, CommandLine& line);
-void AddSavedVerbs(CLI::App& app, CommandLine& line);
-void AddPrefixVerbs(CLI::App& app, CommandLine& line);
-void AddLlamaVerbs(CLI::App& app, CommandLine& line);
-void AddTextVerbs(CLI::App& app, CommandLine& line);
-void AddDaemonVerbs(CLI::App& app, CommandLine& line);
-void AddMapVerbs(CLI::App& app, CommandLine& line);
+std::span<const VerbRow> RunVerbs();
+std::span<const VerbRow> SequenceVerbs();
+std::span<const VerbRow> SnapshotVerbs();
+std::span<const VerbRow> SavedVerbs();
+std::span<const VerbRow> PrefixVerbs();
+std::span<const VerbRow> LlamaVerbs();
+std::span<const VerbRow> TextVerbs();
+std::span<const VerbRow> DaemonVerbs();
+std::span<const VerbRow> MapVerbs();
+
+// Fills `line`, whose verb is then set. Returns the help text if the command line asks for one.
+// Errors: kInvalidArgument, naming the argument.
+Result<std::optional<std::string>> ReadCommandLine(int argument_count, const char* const* arguments,
+                                                   CommandLine& line);
 
 }  // namespace kvd::kvctl

@@ -8,9 +8,9 @@
 #include "base/text.h"
 #include "client/client.h"
 #include "client/kvctl/commands.h"
-#include "client/kvctl/json_output.h"
 #include "client/kvctl/terminal.h"
 #include "client/kvctl/tuning_report.h"
+#include "text/json_builder.h"
 
 namespace kvd::kvctl {
 namespace {

@@ -5,11 +5,11 @@
 
 #include "client/client.h"
 #include "client/kvctl/commands.h"
-#include "client/kvctl/json_output.h"
 #include "client/kvctl/terminal.h"
 #include "client/llama_file_sink.h"
 #include "client/whole_file.h"
 #include "shm/wire_check.h"
+#include "text/json_builder.h"
 
 namespace kvd::kvctl {
 namespace {

@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
-#include "client/kvctl/json_output.h"
 #include "shm/map_reader.h"
+#include "text/json_builder.h"
 
 namespace kvd::kvctl {
 

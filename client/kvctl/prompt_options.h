@@ -1,17 +1,19 @@
-// The options of a chat and of sampling, which kvctl run and other verbs have. Each function adds
-// options to a verb's command line; parsing fills the struct, which outlives the parser.
+// The flags of verbs that take a prompt: how tokens are drawn, and how a chat is formatted.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <array>
+#include <cstddef>
 
-#include "client/kvctl/options.h"
+#include "client/kvctl/command_line.h"
 
 namespace kvd::kvctl {
 
-// `is_optional`: the verb also takes other prompts, and the options need the flag --chat.
-void AddChatOptions(CLI::App& sub, ChatOptions& options, bool is_optional);
+inline constexpr std::size_t kChatFlagCount = 8;
+inline constexpr std::size_t kSamplingFlagCount = 26;
 
-// The samplers of llama.cpp, with its names and defaults (docs/sampling.md).
-void AddSamplingOptions(CLI::App& sub, RunOptions& run);
+extern const std::array<Flag<CommandLine>, kChatFlagCount> kRunChatFlags;  // need --chat
+extern const std::array<Flag<CommandLine>, kChatFlagCount> kWhyChatFlags;  // need --chat
+extern const std::array<Flag<CommandLine>, kChatFlagCount - 1> kChatVerbFlags;
+extern const std::array<Flag<CommandLine>, kSamplingFlagCount> kSamplingFlags;
 
 }  // namespace kvd::kvctl

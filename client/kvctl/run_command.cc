@@ -13,10 +13,10 @@
 #include "client/client.h"
 #include "client/kvctl/chat_prompt.h"
 #include "client/kvctl/commands.h"
-#include "client/kvctl/json_output.h"
 #include "client/kvctl/terminal.h"
 #include "client/kvctl/tool_answer.h"
 #include "client/whole_file.h"
+#include "text/json_builder.h"
 #include "text/schema/schema_grammar.h"
 
 namespace kvd::kvctl {
@@ -147,7 +147,7 @@ class AnswerText {
 };
 
 void PrintJson(const Sequence& sequence, const AnswerText& answer,
-               const std::optional<ToolAnswer>& tools, const Json::Scalar& kept_as,
+               const std::optional<ToolAnswer>& tools, std::string_view kept_as,
                const wire::GenerateResult& result) {
   Json json = Json::Object();
   json.Set("sequence", HandleText(sequence.handle())).Set("text", answer.text());

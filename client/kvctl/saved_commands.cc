@@ -6,8 +6,8 @@
 
 #include "client/client.h"
 #include "client/kvctl/commands.h"
-#include "client/kvctl/json_output.h"
 #include "client/kvctl/terminal.h"
+#include "text/json_builder.h"
 
 namespace kvd::kvctl {
 namespace {

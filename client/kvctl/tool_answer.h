@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "client/client.h"
 #include "client/kvctl/chat_prompt.h"
-#include "client/kvctl/json_output.h"
 #include "client/kvctl/options.h"
 #include "shm/payload_codec.h"
+#include "text/json_builder.h"
 #include "text/tool_calls/answer_parser.h"
 #include "text/tool_calls/tool_grammar.h"
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "client/kvctl/json_output.h"
 #include "shm/verbs_daemon.h"
+#include "text/json_builder.h"
 
 namespace kvd::kvctl {
 

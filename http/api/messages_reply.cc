@@ -11,9 +11,10 @@ namespace {
 
 Value AnthropicUsageOf(const AnswerEnd& end) {
   const std::uint32_t cached = std::min(end.cached_tokens, end.prompt_tokens);
-  return ObjectOf({{"cache_read_input_tokens", CountValue(cached)},
-                   {"input_tokens", CountValue(end.prompt_tokens - cached)},
-                   {"output_tokens", CountValue(end.predicted_tokens)}});
+  return Json({{"cache_read_input_tokens", CountValue(cached)},
+               {"input_tokens", CountValue(end.prompt_tokens - cached)},
+               {"output_tokens", CountValue(end.predicted_tokens)}})
+      .Take();
 }
 
 Value StopSequenceOf(const AnswerEnd& end) {
@@ -26,7 +27,7 @@ Value InputOf(const std::string& arguments) {
 }
 
 Value TextBlock(std::string_view text) {
-  return ObjectOf({{"type", TextValue("text")}, {"text", TextValue(text)}});
+  return Json({{"type", TextValue("text")}, {"text", TextValue(text)}}).Take();
 }
 
 }  // namespace
@@ -43,57 +44,64 @@ Value MessageOf(const ChatAnswer& answer, const std::string& id, const std::stri
   std::vector<Value> content;
   const ParsedAnswer& parsed = answer.parsed();
   if (!parsed.reasoning.empty()) {
-    content.push_back(ObjectOf({{"type", TextValue("thinking")},
-                                {"thinking", TextValue(parsed.reasoning)},
-                                {"signature", TextValue("")}}));
+    content.push_back(Json({{"type", TextValue("thinking")},
+                            {"thinking", TextValue(parsed.reasoning)},
+                            {"signature", TextValue("")}})
+                          .Take());
   }
   if (!parsed.content.empty() || parsed.calls.empty()) content.push_back(TextBlock(parsed.content));
   for (const ParsedCall& call : parsed.calls) {
-    content.push_back(ObjectOf({{"type", TextValue("tool_use")},
-                                {"id", TextValue(call.id)},
-                                {"name", TextValue(call.name)},
-                                {"input", InputOf(call.arguments)}}));
+    content.push_back(Json({{"type", TextValue("tool_use")},
+                            {"id", TextValue(call.id)},
+                            {"name", TextValue(call.name)},
+                            {"input", InputOf(call.arguments)}})
+                          .Take());
   }
-  return ObjectOf({{"id", TextValue(id)},
-                   {"type", TextValue("message")},
-                   {"role", TextValue("assistant")},
-                   {"content", Value::List(std::move(content))},
-                   {"model", TextValue(model)},
-                   {"stop_reason", TextValue(StopReasonOf(answer))},
-                   {"stop_sequence", StopSequenceOf(answer.end())},
-                   {"usage", AnthropicUsageOf(answer.end())},
-                   {"cache", CacheOf(answer.end().cache)}});
+  return Json({{"id", TextValue(id)},
+               {"type", TextValue("message")},
+               {"role", TextValue("assistant")},
+               {"content", Value::List(std::move(content))},
+               {"model", TextValue(model)},
+               {"stop_reason", TextValue(StopReasonOf(answer))},
+               {"stop_sequence", StopSequenceOf(answer.end())},
+               {"usage", AnthropicUsageOf(answer.end())},
+               {"cache", CacheOf(answer.end().cache)}})
+      .Take();
 }
 
 std::string MessageEvents::Begin(const AnswerEnd& end) const {
   AnswerEnd begun = end;
   begun.predicted_tokens = 0;
-  const Value message = ObjectOf({{"id", TextValue(id_)},
-                                  {"type", TextValue("message")},
-                                  {"role", TextValue("assistant")},
-                                  {"content", Value::List({})},
-                                  {"model", TextValue(model_)},
-                                  {"stop_reason", Value::None()},
-                                  {"stop_sequence", Value::None()},
-                                  {"usage", AnthropicUsageOf(begun)}});
+  const Value message = Json({{"id", TextValue(id_)},
+                              {"type", TextValue("message")},
+                              {"role", TextValue("assistant")},
+                              {"content", Value::List({})},
+                              {"model", TextValue(model_)},
+                              {"stop_reason", Value::None()},
+                              {"stop_sequence", Value::None()},
+                              {"usage", AnthropicUsageOf(begun)}})
+                            .Take();
   return EventText("message_start",
-                   ObjectOf({{"type", TextValue("message_start")}, {"message", message}}));
+                   Json({{"type", TextValue("message_start")}, {"message", message}}).Take());
 }
 
 std::string MessageEvents::Delta(const Value& delta) const {
-  return EventText("content_block_delta", ObjectOf({{"type", TextValue("content_block_delta")},
-                                                    {"index", CountValue(index_)},
-                                                    {"delta", delta}}));
+  return EventText("content_block_delta", Json({{"type", TextValue("content_block_delta")},
+                                                {"index", CountValue(index_)},
+                                                {"delta", delta}})
+                                              .Take());
 }
 
 std::string MessageEvents::Close() {
   if (open_ == Block::kNone) return {};
   std::string text;
   if (open_ == Block::kThinking) {
-    text = Delta(ObjectOf({{"type", TextValue("signature_delta")}, {"signature", TextValue("")}}));
+    text =
+        Delta(Json({{"type", TextValue("signature_delta")}, {"signature", TextValue("")}}).Take());
   }
-  text += EventText("content_block_stop", ObjectOf({{"type", TextValue("content_block_stop")},
-                                                    {"index", CountValue(index_)}}));
+  text += EventText(
+      "content_block_stop",
+      Json({{"type", TextValue("content_block_stop")}, {"index", CountValue(index_)}}).Take());
   open_ = Block::kNone;
   ++index_;
   return text;
@@ -103,10 +111,10 @@ std::string MessageEvents::Open(Block block, const Value& content) {
   if (open_ == block && block != Block::kCall) return {};
   std::string text = Close();
   open_ = block;
-  return text +
-         EventText("content_block_start", ObjectOf({{"type", TextValue("content_block_start")},
-                                                    {"index", CountValue(index_)},
-                                                    {"content_block", content}}));
+  return text + EventText("content_block_start", Json({{"type", TextValue("content_block_start")},
+                                                       {"index", CountValue(index_)},
+                                                       {"content_block", content}})
+                                                     .Take());
 }
 
 std::string MessageEvents::Take(const std::vector<AnswerEvent>& events) {
@@ -115,24 +123,27 @@ std::string MessageEvents::Take(const std::vector<AnswerEvent>& events) {
     switch (event.kind) {
       case AnswerEvent::Kind::kContent:
         text += Open(Block::kText, TextBlock(""));
-        text +=
-            Delta(ObjectOf({{"type", TextValue("text_delta")}, {"text", TextValue(event.text)}}));
+        text += Delta(
+            Json({{"type", TextValue("text_delta")}, {"text", TextValue(event.text)}}).Take());
         break;
       case AnswerEvent::Kind::kReasoning:
         text += Open(Block::kThinking,
-                     ObjectOf({{"type", TextValue("thinking")}, {"thinking", TextValue("")}}));
-        text += Delta(
-            ObjectOf({{"type", TextValue("thinking_delta")}, {"thinking", TextValue(event.text)}}));
+                     Json({{"type", TextValue("thinking")}, {"thinking", TextValue("")}}).Take());
+        text +=
+            Delta(Json({{"type", TextValue("thinking_delta")}, {"thinking", TextValue(event.text)}})
+                      .Take());
         break;
       case AnswerEvent::Kind::kCallBegin:
-        text += Open(Block::kCall, ObjectOf({{"type", TextValue("tool_use")},
-                                             {"id", TextValue(event.id)},
-                                             {"name", TextValue(event.text)},
-                                             {"input", Value::Of(Dict())}}));
+        text += Open(Block::kCall, Json({{"type", TextValue("tool_use")},
+                                         {"id", TextValue(event.id)},
+                                         {"name", TextValue(event.text)},
+                                         {"input", Value::Of(Dict())}})
+                                       .Take());
         break;
       case AnswerEvent::Kind::kArguments:
-        text += Delta(ObjectOf(
-            {{"type", TextValue("input_json_delta")}, {"partial_json", TextValue(event.text)}}));
+        text += Delta(
+            Json({{"type", TextValue("input_json_delta")}, {"partial_json", TextValue(event.text)}})
+                .Take());
         break;
       case AnswerEvent::Kind::kCallEnd: break;
     }
@@ -145,18 +156,20 @@ std::string MessageEvents::Finish(const ChatAnswer& answer) {
   // An answer without any text has one empty block, as the whole message has.
   if (index_ == 0 && open_ == Block::kNone) text += Open(Block::kText, TextBlock(""));
   text += Close();
-  const Value delta = ObjectOf({{"stop_reason", TextValue(StopReasonOf(answer))},
-                                {"stop_sequence", StopSequenceOf(answer.end())}});
-  text += EventText("message_delta", ObjectOf({{"type", TextValue("message_delta")},
-                                               {"delta", delta},
-                                               {"usage", AnthropicUsageOf(answer.end())},
-                                               {"cache", CacheOf(answer.end().cache)}}));
-  return text + EventText("message_stop", ObjectOf({{"type", TextValue("message_stop")}}));
+  const Value delta = Json({{"stop_reason", TextValue(StopReasonOf(answer))},
+                            {"stop_sequence", StopSequenceOf(answer.end())}})
+                          .Take();
+  text += EventText("message_delta", Json({{"type", TextValue("message_delta")},
+                                           {"delta", delta},
+                                           {"usage", AnthropicUsageOf(answer.end())},
+                                           {"cache", CacheOf(answer.end().cache)}})
+                                         .Take());
+  return text + EventText("message_stop", Json({{"type", TextValue("message_stop")}}).Take());
 }
 
 std::string MessageEvents::Failed(std::string_view type, std::string_view message) {
-  const Value error = ObjectOf({{"type", TextValue(type)}, {"message", TextValue(message)}});
-  return EventText("error", ObjectOf({{"type", TextValue("error")}, {"error", error}}));
+  const Value error = Json({{"type", TextValue(type)}, {"message", TextValue(message)}}).Take();
+  return EventText("error", Json({{"type", TextValue("error")}, {"error", error}}).Take());
 }
 
 }  // namespace kvd::http

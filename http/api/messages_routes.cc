@@ -151,7 +151,7 @@ Await<void> CountMessagesTokens(Gateway& gateway, const Request& request, Respon
     const auto plan = co_await PlanChat(*question->tenant, std::move(question->call.input),
                                         std::move(question->call.request));
     reply.body =
-        plan ? JsonText(ObjectOf({{"input_tokens", CountValue(plan->request.prompt.size())}}))
+        plan ? JsonText(Json({{"input_tokens", CountValue(plan->request.prompt.size())}}).Take())
              : std::string();
     if (!plan) reply = AnthropicReply(ReplyOf(plan.error()));
   }

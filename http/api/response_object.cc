@@ -12,55 +12,60 @@ namespace kvd::http {
 namespace {
 
 Value OutputText(std::string_view text) {
-  return ObjectOf({{"type", TextValue("output_text")},
-                   {"text", TextValue(text)},
-                   {"annotations", Value::List({})},
-                   {"logprobs", Value::List({})}});
+  return Json({{"type", TextValue("output_text")},
+               {"text", TextValue(text)},
+               {"annotations", Value::List({})},
+               {"logprobs", Value::List({})}})
+      .Take();
 }
 
 Value ReasoningText(std::string_view text) {
-  return ObjectOf({{"type", TextValue("reasoning_text")}, {"text", TextValue(text)}});
+  return Json({{"type", TextValue("reasoning_text")}, {"text", TextValue(text)}}).Take();
 }
 
 Value MessageItem(const std::string& id, std::string_view text, std::string_view status) {
   std::vector<Value> content;
   if (!text.empty() || status != "in_progress") content.push_back(OutputText(text));
-  return ObjectOf({{"type", TextValue("message")},
-                   {"id", TextValue(id)},
-                   {"status", TextValue(status)},
-                   {"role", TextValue("assistant")},
-                   {"content", Value::List(std::move(content))}});
+  return Json({{"type", TextValue("message")},
+               {"id", TextValue(id)},
+               {"status", TextValue(status)},
+               {"role", TextValue("assistant")},
+               {"content", Value::List(std::move(content))}})
+      .Take();
 }
 
 Value ReasoningItem(const std::string& id, std::string_view text, std::string_view status) {
   std::vector<Value> content;
   if (!text.empty()) content.push_back(ReasoningText(text));
-  return ObjectOf({{"type", TextValue("reasoning")},
-                   {"id", TextValue(id)},
-                   {"status", TextValue(status)},
-                   {"summary", Value::List({})},
-                   {"content", Value::List(std::move(content))},
-                   {"encrypted_content", TextValue("")}});
+  return Json({{"type", TextValue("reasoning")},
+               {"id", TextValue(id)},
+               {"status", TextValue(status)},
+               {"summary", Value::List({})},
+               {"content", Value::List(std::move(content))},
+               {"encrypted_content", TextValue("")}})
+      .Take();
 }
 
 Value CallItem(const std::string& id, std::string_view call_id, std::string_view name,
                std::string_view arguments, std::string_view status) {
-  return ObjectOf({{"type", TextValue("function_call")},
-                   {"id", TextValue(id)},
-                   {"status", TextValue(status)},
-                   {"call_id", TextValue(call_id)},
-                   {"name", TextValue(name)},
-                   {"arguments", TextValue(arguments)}});
+  return Json({{"type", TextValue("function_call")},
+               {"id", TextValue(id)},
+               {"status", TextValue(status)},
+               {"call_id", TextValue(call_id)},
+               {"name", TextValue(name)},
+               {"arguments", TextValue(arguments)}})
+      .Take();
 }
 
 Value UsageOf(const AnswerEnd& end) {
   const std::uint64_t total = std::uint64_t{end.prompt_tokens} + end.predicted_tokens;
-  return ObjectOf(
-      {{"input_tokens", CountValue(end.prompt_tokens)},
-       {"input_tokens_details", ObjectOf({{"cached_tokens", CountValue(end.cached_tokens)}})},
-       {"output_tokens", CountValue(end.predicted_tokens)},
-       {"output_tokens_details", ObjectOf({{"reasoning_tokens", CountValue(0)}})},
-       {"total_tokens", CountValue(total)}});
+  return Json({{"input_tokens", CountValue(end.prompt_tokens)},
+               {"input_tokens_details",
+                Json({{"cached_tokens", CountValue(end.cached_tokens)}}).Take()},
+               {"output_tokens", CountValue(end.predicted_tokens)},
+               {"output_tokens_details", Json({{"reasoning_tokens", CountValue(0)}}).Take()},
+               {"total_tokens", CountValue(total)}})
+      .Take();
 }
 
 Value Repeated(const ResponseBegin& begin, std::string_view name, Value fallback) {
@@ -95,8 +100,9 @@ Dict Frame(const ResponseBegin& begin, std::string_view status, std::vector<Valu
   response.Set("parallel_tool_calls", Repeated(begin, "parallel_tool_calls", Value::Bool(true)));
   response.Set("tool_choice", Repeated(begin, "tool_choice", TextValue("auto")));
   response.Set("tools", Repeated(begin, "tools", Value::List({})));
-  response.Set("text", Repeated(begin, "text",
-                                ObjectOf({{"format", ObjectOf({{"type", TextValue("text")}})}})));
+  response.Set("text",
+               Repeated(begin, "text",
+                        Json({{"format", Json({{"type", TextValue("text")}}).Take()}}).Take()));
   response.Set("reasoning", Repeated(begin, "reasoning", Value::None()));
   response.Set("truncation", Repeated(begin, "truncation", TextValue("disabled")));
   response.Set("temperature", Repeated(begin, "temperature", Value::None()));
@@ -137,8 +143,9 @@ Value UnfinishedResponse(const ResponseBegin& begin, std::string_view status,
                          std::string_view error_code, std::string_view error_message) {
   Dict response = Frame(begin, status, {});
   if (!error_code.empty()) {
-    response.Set("error", ObjectOf({{"code", TextValue(error_code)},
-                                    {"message", TextValue(error_message)}}));
+    response.Set(
+        "error",
+        Json({{"code", TextValue(error_code)}, {"message", TextValue(error_message)}}).Take());
   }
   return Value::Of(std::move(response));
 }
@@ -148,7 +155,7 @@ Value ResponseOf(const ResponseBegin& begin, const ChatAnswer& answer) {
   const std::string_view status = is_cut ? "incomplete" : "completed";
   Dict response = Frame(begin, status, OutputOf(begin, answer.parsed(), status));
   if (is_cut) {
-    response.Set("incomplete_details", ObjectOf({{"reason", TextValue("max_output_tokens")}}));
+    response.Set("incomplete_details", Json({{"reason", TextValue("max_output_tokens")}}).Take());
   }
   response.Set("usage", UsageOf(answer.end()));
   response.Set("cache", CacheOf(answer.end().cache));
@@ -295,7 +302,7 @@ std::string ResponseEvents::Finish(const ChatAnswer& answer, const Value& timing
   if (number_ == 0 && open_ == Open::kNone) text += OpenItem(Open::kMessage, {}, {});
   text += CloseItem(answer.finish() == ChatFinish::kLength ? "incomplete" : "completed");
   Value extra;
-  if (timings.is_dict()) extra = ObjectOf({{"timings", timings}});
+  if (timings.is_dict()) extra = Json({{"timings", timings}}).Take();
   return text + Event("response.completed", {{"response", ResponseOf(begin_, answer)}}, extra);
 }
 

@@ -176,7 +176,7 @@ Await<void> ResponseRun::Stream(Responder& responder) {
       progress.Count((*piece)->tokens.size());
       Value extra;
       if (call_.reply.has_timings) {
-        extra = ObjectOf({{"timings", progress.TimingsSoFar(answer->end())}});
+        extra = Json({{"timings", progress.TimingsSoFar(answer->end())}}).Take();
       }
       text += events.Take((*piece)->events, extra);
     }

@@ -56,7 +56,7 @@ void EndLost(const Context& context, const Request& request, const std::string& 
   Dict response = stored->dict().Find("response").dict();
   response.Set("status", TextValue("failed"));
   response.Set("error",
-               ObjectOf({{"code", TextValue("server_error")}, {"message", TextValue(why)}}));
+               Json({{"code", TextValue("server_error")}, {"message", TextValue(why)}}).Take());
   Dict all = stored->dict();
   all.Set("response", Value::Of(std::move(response)));
   (void)context.store.Put(request.tenant, id, JsonText(Value::Of(std::move(all))));
@@ -167,9 +167,10 @@ Await<void> Get(Context context, const Request& request, std::string id, Respond
   const std::string status = StatusOf(response);
   const bool has_failed = status == "failed" || status == "cancelled";
   const std::string type = has_failed ? "response.failed" : "response.completed";
-  reply.body = EventText(type, ObjectOf({{"type", TextValue(type)},
-                                         {"sequence_number", CountValue(*after)},
-                                         {"response", response}}));
+  reply.body = EventText(type, Json({{"type", TextValue(type)},
+                                     {"sequence_number", CountValue(*after)},
+                                     {"response", response}})
+                                   .Take());
   co_await responder.Send(std::move(reply));
 }
 
@@ -178,9 +179,10 @@ Await<void> Delete(Context context, const Request& request, std::string id, Resp
   const Status removed = context.store.Remove(request.tenant, id);
   Reply reply;
   if (removed) {
-    reply.body = JsonText(ObjectOf({{"id", TextValue(id)},
-                                    {"object", TextValue("response.deleted")},
-                                    {"deleted", Value::Bool(true)}}));
+    reply.body = JsonText(Json({{"id", TextValue(id)},
+                                {"object", TextValue("response.deleted")},
+                                {"deleted", Value::Bool(true)}})
+                              .Take());
   } else {
     reply = ReplyOf(removed.error());
   }
@@ -202,11 +204,12 @@ Await<void> InputItemsOf(Context context, const Request& request, std::string id
     }
     const Value first = data.empty() ? Value::None() : data.front().dict().Find("id");
     const Value last = data.empty() ? Value::None() : data.back().dict().Find("id");
-    reply.body = JsonText(ObjectOf({{"object", TextValue("list")},
-                                    {"data", Value::List(std::move(data))},
-                                    {"first_id", first},
-                                    {"last_id", last},
-                                    {"has_more", Value::Bool(false)}}));
+    reply.body = JsonText(Json({{"object", TextValue("list")},
+                                {"data", Value::List(std::move(data))},
+                                {"first_id", first},
+                                {"last_id", last},
+                                {"has_more", Value::Bool(false)}})
+                              .Take());
   } else {
     reply = ReplyOf(stored.error());
   }
@@ -243,8 +246,9 @@ Await<void> CountTokens(Context context, const Request& request, Responder& resp
   if (!run) {
     reply = ReplyOf(run.error());
   } else if (const auto count = co_await (*run)->CountTokens(); count) {
-    reply.body = JsonText(ObjectOf(
-        {{"object", TextValue("response.input_tokens")}, {"input_tokens", CountValue(*count)}}));
+    reply.body = JsonText(
+        Json({{"object", TextValue("response.input_tokens")}, {"input_tokens", CountValue(*count)}})
+            .Take());
   } else {
     reply = ReplyOf(count.error());
   }

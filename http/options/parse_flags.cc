@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <string_view>
 #include <utility>
 
+#include "base/flag_help.h"
+#include "base/flag_table.h"
 #include "base/name.h"
 #include "base/text.h"
 #include "http/options/flag.h"
@@ -13,13 +14,8 @@
 namespace kvd::http {
 namespace {
 
-struct Topic {
-  std::string_view title;
-  std::span<const Flag> flags;
-};
-
-const std::array<Topic, 6>& Topics() {
-  static const std::array<Topic, 6> topics = {
+const std::array<FlagTopic<Settings>, 6>& Topics() {
+  static const std::array<FlagTopic<Settings>, 6> topics = {
       {{"Model, context and daemon", ModelFlags()},
        {"Server", ServerFlags()},
        {"Chats", ChatFlags()},
@@ -29,50 +25,18 @@ const std::array<Topic, 6>& Topics() {
   return topics;
 }
 
-// Calls `call` with each name of a list between spaces.
-template <class Call>
-void ForEachName(std::string_view names, const Call& call) {
-  while (!names.empty()) {
-    const std::string_view name = names.substr(0, names.find(' '));
-    call(name);
-    names.remove_prefix(std::min(names.size(), name.size() + 1));
-  }
-}
-
-std::string WithCommas(std::string_view names) {
-  std::string text;
-  ForEachName(names, [&](std::string_view name) { text.append(text.empty() ? "" : ", ") += name; });
-  return text;
-}
-
-void AppendHelp(const Flag& flag, std::string& text) {
-  constexpr std::size_t kColumn = 34;
-  std::string left = "  " + WithCommas(flag.names);
-  if (!flag.negatives.empty()) left.append(", ") += WithCommas(flag.negatives);
-  if (!flag.argument.empty()) left.append(" ") += flag.argument;
-  text += left;
-  if (flag.help.empty()) {
-    text += '\n';
-    return;
-  }
-  text.append(left.size() + 2 > kColumn ? "\n" + std::string(kColumn, ' ')
-                                        : std::string(kColumn - left.size(), ' '));
-  text += flag.help;
-  if (!flag.environment.empty()) text.append(" (").append(flag.environment) += ')';
-  text += '\n';
-}
-
 std::string HelpText() {
+  constexpr HelpLayout kLayout{.column = 34, .gap = 2, .columns = 0, .between_names = ", "};
   std::string text =
       "usage: kvd-http [FLAGS] [-- FLAGS OF KVD]\n\n"
       "kvd over HTTP: serves what llama-server, OpenAI and Anthropic serve, from a kvd daemon "
       "that\n"
-      "it finds or starts. Flags have the names and meanings of llama-server's flags.\n\n"
-      "  -h, --help, --usage             this text\n"
-      "  --version                       the version\n";
-  for (const Topic& topic : Topics()) {
-    text.append("\n").append(topic.title) += ":\n";
-    for (const Flag& flag : topic.flags) AppendHelp(flag, text);
+      "it finds or starts. Flags have the names and meanings of llama-server's flags.\n\n";
+  AppendHelpLine(kLayout, "-h, --help, --usage", "this text", text);
+  AppendHelpLine(kLayout, "--version", "the version", text);
+  for (const auto& [title, flags] : Topics()) {
+    text.append("\n").append(title) += ":\n";
+    for (const Flag& flag : flags) AppendFlagHelp(kLayout, flag, text);
   }
   return text;
 }
@@ -82,17 +46,11 @@ class FlagParser {
   explicit FlagParser(const Environment& environment) : environment_(environment) {
     // 0 means that neither the command line nor the environment names a number of slots.
     parsed_.settings.slot_count = 0;
-    for (const Topic& topic : Topics()) {
-      for (const Flag& flag : topic.flags) {
-        ForEachName(flag.names, [&](std::string_view name) { by_name_[name] = {&flag, true}; });
-        ForEachName(flag.negatives,
-                    [&](std::string_view name) { by_name_[name] = {&flag, false}; });
-      }
-    }
+    for (const auto& topic : Topics()) table_.Add(topic.flags);
   }
 
   Status TakeEnvironment() {
-    for (const Topic& topic : Topics()) {
+    for (const auto& topic : Topics()) {
       for (const Flag& flag : topic.flags) {
         if (!flag.environment.empty()) KVD_CHECK_OK(TakeVariable(flag));
       }
@@ -116,8 +74,14 @@ class FlagParser {
         return {};
       }
       const char* const next = i + 1 < argument_count ? arguments[i + 1] : nullptr;
-      KVD_TRY(const bool took_next, TakeArgument(argument, next));
-      if (took_next) ++i;
+      KVD_TRY(const std::size_t used,
+              table_.Read(argument, next, [this](const Flag& flag, const FlagValue& value) {
+                return Take(flag, value);
+              }));
+      if (used == 0) {
+        return Fail(Code::kInvalidArgument, argument, ": unknown flag; --help lists the flags");
+      }
+      i += static_cast<int>(used) - 1;
     }
     return {};
   }
@@ -125,46 +89,6 @@ class FlagParser {
   ParsedFlags& parsed() { return parsed_; }
 
  private:
-  struct Found {
-    const Flag* flag = nullptr;
-    bool is_on = true;
-  };
-
-  static std::string Canonical(std::string_view name) {
-    std::string canonical(name);
-    if (name.starts_with("--")) std::ranges::replace(canonical, '_', '-');
-    return canonical;
-  }
-
-  // Returns whether the flag's value is `next`.
-  Result<bool> TakeArgument(std::string_view argument, const char* next) {
-    std::string name = Canonical(argument);
-    std::optional<std::string_view> attached;  // "--port=80"
-    auto found = by_name_.find(name);
-    if (const std::size_t equals = argument.find('=');
-        found == by_name_.end() && argument.starts_with("--") && equals != std::string_view::npos) {
-      name = Canonical(argument.substr(0, equals));
-      found = by_name_.find(name);
-      if (found != by_name_.end() && !found->second.flag->argument.empty()) {
-        attached = argument.substr(equals + 1);
-      } else {
-        found = by_name_.end();
-      }
-    }
-    if (found == by_name_.end()) {
-      return Fail(Code::kInvalidArgument, argument, ": unknown flag; --help lists the flags");
-    }
-    const auto& [flag, is_on] = found->second;
-    FlagValue value{.name = name, .is_on = is_on};
-    const bool takes_next = !flag->argument.empty() && !attached;
-    if (takes_next && next == nullptr && flag->refused.empty()) {
-      return Fail(Code::kInvalidArgument, name, ": the value is missing: ", flag->argument);
-    }
-    if (!flag->argument.empty()) value.text = attached ? *attached : next ? next : "";
-    KVD_CHECK_OK(Take(*flag, value));
-    return takes_next;
-  }
-
   Status Take(const Flag& flag, const FlagValue& value) {
     if (!flag.refused.empty()) {
       return Fail(Code::kUnsupported, value.name, ": not supported: kvd-http has no ",
@@ -202,7 +126,7 @@ class FlagParser {
 
   const Environment& environment_;
   ParsedFlags parsed_;
-  std::map<std::string_view, Found> by_name_;
+  FlagTable<Settings> table_{false};
 };
 
 std::string Unescaped(std::string_view text) {

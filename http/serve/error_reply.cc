@@ -1,31 +1,10 @@
 #include "http/serve/error_reply.h"
 
-#include <algorithm>
-#include <cstddef>
 #include <utility>
 
-#include "base/utf8.h"
-#include "text/json.h"
+#include "text/json_builder.h"
 
 namespace kvd::http {
-namespace {
-
-std::string WithValidUtf8(std::string_view text) {
-  std::string valid;
-  valid.reserve(text.size());
-  while (!text.empty()) {
-    const std::size_t byte_count = WellFormedBytes(text);
-    if (byte_count == 0) {
-      valid += "\xEF\xBF\xBD";
-    } else {
-      valid += text.substr(0, byte_count);
-    }
-    text.remove_prefix(std::max<std::size_t>(byte_count, 1));
-  }
-  return valid;
-}
-
-}  // namespace
 
 std::string_view ErrorType(int status) {
   switch (status) {
@@ -43,18 +22,9 @@ std::string_view ErrorType(int status) {
 }
 
 std::string ErrorJson(int status, std::string_view message, std::string_view type) {
-  Dict error;
-  error.Set("code", Value::Int(status));
-  error.Set("message", Value::String(WithValidUtf8(message)));
-  error.Set("type", Value::String(std::string(type)));
-  Dict body;
-  body.Set("error", Value::Of(std::move(error)));
-  JsonStyle style;
-  style.item_separator = ",";
-  style.key_separator = ":";
-  Result<std::string> text = WriteJson(Value::Of(std::move(body)), style);
-  if (!text) return R"({"error":{"code":500,"message":"no message","type":"server_error"}})";
-  return std::move(*text);
+  Json error;
+  error.Set("code", status).Set("message", message).Set("type", type);
+  return Json().Set("error", std::move(error)).Text();
 }
 
 Reply ErrorReply(int status, std::string_view message) {

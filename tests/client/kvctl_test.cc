@@ -284,12 +284,12 @@ TEST_F(KvctlTest, TheOtherVerbsPrintTheirResults) {
   EXPECT_EQ(Kvctl("embed --raw --pooling last hello world").output, "3 3\n3 3\n");
   EXPECT_EQ(Kvctl("embed --lines", "hello\n\nworld").output, "0.5 -1\n0.5 -1\n");
   EXPECT_EQ(Kvctl("embed --json --pooling mean hello").output,
-            "{\"normalized\":true,\"texts\":[{\"tokens\":3,\"rows\":[[5E-1,1E0]]}]}\n");
+            "{\"normalized\":true,\"texts\":[{\"tokens\":3,\"rows\":[[0.5,1.0]]}]}\n");
   EXPECT_TRUE(Holds(Kvctl("embed --pooling sum hello"), "--pooling: sum"));
   EXPECT_TRUE(Holds(Kvctl("embed --lines", ""), "no lines"));
   EXPECT_EQ(Kvctl("rank query a abc ab").output, "3 abc\n2 ab\n1 a\n");
   EXPECT_EQ(Kvctl("rank query", "a\nab\n").output, "2 ab\n1 a\n");
-  EXPECT_EQ(Kvctl("rank --json query a ab").output, "{\"scores\":[1E0,2E0]}\n");
+  EXPECT_EQ(Kvctl("rank --json query a ab").output, "{\"scores\":[1.0,2.0]}\n");
   EXPECT_TRUE(Holds(Kvctl("info"), "tiny"));
   EXPECT_TRUE(Holds(Kvctl("info --json"), R"("model_name":"tiny")"));
   EXPECT_TRUE(Holds(Kvctl("info"), "12345"));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "text/json.h"
+#include "text/json_builder.h"
 
 namespace kvd {
 namespace {
@@ -19,16 +20,8 @@ bool Has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-Value MakeObject(std::initializer_list<std::pair<std::string_view, Value>> fields) {
-  Dict object;
-  for (const auto& [key, value] : fields) object.Set(key, value);
-  return Value::Of(std::move(object));
-}
-
-Value TextValue(std::string_view text) { return Value::String(std::string(text)); }
-
 Value TextParts(const Value& text) {
-  return Value::List({MakeObject({{"type", TextValue("text")}, {"text", text}})});
+  return Value::List({Json({{"type", TextValue("text")}, {"text", text}}).Take()});
 }
 
 class Probe {
@@ -48,27 +41,33 @@ class Probe {
   }
 
   std::string WithContent(const Value& content) const {
-    return Render({MakeObject({{"role", TextValue("user")}, {"content", content}})});
+    return Render({Json({{"role", TextValue("user")}, {"content", content}}).Take()});
   }
 
   std::string WithArguments(const Value& arguments) const {
-    const Value function = MakeObject({{"name", TextValue("probe")}, {"arguments", arguments}});
-    const Value call = MakeObject(
-        {{"id", TextValue("call00001")}, {"type", TextValue("function")}, {"function", function}});
+    const Value function = Json({{"name", TextValue("probe")}, {"arguments", arguments}}).Take();
+    const Value call = Json({{"id", TextValue("call00001")},
+                             {"type", TextValue("function")},
+                             {"function", function}})
+                           .Take();
     const Value parameters =
-        MakeObject({{"type", TextValue("object")}, {"properties", Value::Of(Dict())}});
-    const Value tool = MakeObject({{"type", TextValue("function")},
-                                   {"function", MakeObject({{"name", TextValue("probe")},
-                                                            {"description", TextValue("A probe.")},
-                                                            {"parameters", parameters}})}});
-    return Render({MakeObject({{"role", TextValue("user")}, {"content", TextValue("Probe.")}}),
-                   MakeObject({{"role", TextValue("assistant")},
-                               {"content", TextValue("")},
-                               {"tool_calls", Value::List({call})}}),
-                   MakeObject({{"role", TextValue("tool")},
-                               {"tool_call_id", TextValue("call00001")},
-                               {"name", TextValue("probe")},
-                               {"content", TextValue("Probed.")}})},
+        Json({{"type", TextValue("object")}, {"properties", Value::Of(Dict())}}).Take();
+    const Value tool = Json({{"type", TextValue("function")},
+                             {"function", Json({{"name", TextValue("probe")},
+                                                {"description", TextValue("A probe.")},
+                                                {"parameters", parameters}})
+                                              .Take()}})
+                           .Take();
+    return Render({Json({{"role", TextValue("user")}, {"content", TextValue("Probe.")}}).Take(),
+                   Json({{"role", TextValue("assistant")},
+                         {"content", TextValue("")},
+                         {"tool_calls", Value::List({call})}})
+                       .Take(),
+                   Json({{"role", TextValue("tool")},
+                         {"tool_call_id", TextValue("call00001")},
+                         {"name", TextValue("probe")},
+                         {"content", TextValue("Probed.")}})
+                       .Take()},
                   Value::List({tool}));
   }
 
@@ -185,7 +184,7 @@ TemplateTraits FindTraits(const jinja::Template& program, std::string_view progr
   traits.reads_text_content = Has(text_content, kWord) || !traits.reads_content_parts;
 
   const std::string json = Concat("{\"", kKey, "\": \"", kWord, "\"}");
-  const std::string object_arguments = probe.WithArguments(MakeObject({{kKey, TextValue(kWord)}}));
+  const std::string object_arguments = probe.WithArguments(Json({{kKey, TextValue(kWord)}}).Take());
   const std::string text_arguments = probe.WithArguments(TextValue(json));
   traits.reads_object_arguments = Has(object_arguments, kKey) && Has(object_arguments, kWord) &&
                                   !Has(object_arguments, Concat("'", kKey, "'"));

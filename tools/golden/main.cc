@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "base/help_formatter.h"
 #include "tools/golden/backend.h"
 #include "tools/golden/golden_case.h"
+#include "tools/golden/help_formatter.h"
 #include "tools/golden/run_case.h"
 
 namespace {

@@ -1,13 +1,14 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 
+#include "base/flag.h"
 #include "base/text.h"
-#include "http/options/flag.h"
 
-namespace kvd::http {
+namespace kvd {
 namespace {
 
 constexpr std::array<std::string_view, 4> kTrue = {"on", "enabled", "true", "1"};
@@ -53,6 +54,21 @@ Status FlagValue::Real(float& number) const {
   return {};
 }
 
+Status FlagValue::Unsigned(std::uint64_t& number) const {
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, number);
+  if (parsed.ec == std::errc() && parsed.ptr == end) return {};
+  return Wrong("a number from 0 to 18446744073709551615");
+}
+
+Status FlagValue::Share(double& share) const {
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, share);
+  const bool is_share = std::isfinite(share) && share >= 0 && share <= 1;
+  if (parsed.ec == std::errc() && parsed.ptr == end && is_share) return {};
+  return Wrong("a share from 0 to 1");
+}
+
 Status FlagValue::NonEmpty(std::string& target) const {
   if (text.empty()) return Fail(Code::kInvalidArgument, name, ": the value is empty");
   target = text;
@@ -96,4 +112,4 @@ std::vector<std::string> FlagValue::List() const {
   return parts;
 }
 
-}  // namespace kvd::http
+}  // namespace kvd

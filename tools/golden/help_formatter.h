@@ -1,4 +1,4 @@
-// HelpFormatter: the form of the help texts of all programs, for CLI11. Lines have at most 100
+// HelpFormatter: the form of the help text, for CLI11. Lines have at most 100
 // columns; a flag is shown with the name of its value, and what a flag needs or excludes is a
 // sentence after its text.
 //
