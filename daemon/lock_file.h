@@ -16,9 +16,9 @@ class LockFile {
  public:
   // Creates the file `name` in `directory` with mode 0600 if the file is missing, locks the file,
   // and writes this process's pid into it. Waits up to two seconds for another process that holds
-  // the lock, which may be ending. `what` begins every error message. Errors: kBusy (another process
-  // holds the lock; the message names its pid), kPermission (not a regular file of this process's
-  // uid), kNoSpace, kIo.
+  // the lock, which may be ending. `what` begins every error message. Errors: kBusy (another
+  // process holds the lock; the message names its pid), kPermission (not a regular file of this
+  // process's uid), kNoSpace, kIo.
   static Result<LockFile> Take(int directory, const std::string& name, const std::string& what);
 
  private:
