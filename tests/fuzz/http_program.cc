@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "tests/fuzz/http_json.h"
@@ -145,6 +146,33 @@ void MakeScript(Choices& choices, DaemonScript& script) {
   script.open_code = kOpenCodes[choices.Below(std::size(kOpenCodes))];
 }
 
+// The program of these choices, if its only step is for this route.
+bool IsFor(const std::vector<std::uint8_t>& bytes, const RouteRow& row) {
+  Choices choices(bytes);
+  const HttpProgram program = MakeHttpProgram(choices);
+  return program.steps.size() == 1 && program.steps.front().route == &row;
+}
+
+// All choices are the usual ones, but for that of the route.
+std::vector<std::uint8_t> UsualInput(const RouteRow& row) {
+  Choices usual(std::span<const std::uint8_t>{});
+  (void)MakeHttpProgram(usual);
+  std::vector<std::uint8_t> bytes(usual.at());
+  for (std::uint8_t& byte : bytes) {
+    for (int pick = 0; pick < 256; ++pick) {
+      byte = static_cast<std::uint8_t>(pick);
+      if (!IsFor(bytes, row)) continue;
+      Choices whole(bytes);
+      (void)MakeHttpProgram(whole);
+      bytes.resize(whole.at());
+      return bytes;
+    }
+    byte = 0;
+  }
+  KVD_ASSERT(false);
+  return bytes;
+}
+
 }  // namespace
 
 HttpProgram MakeHttpProgram(Choices& choices) {
@@ -160,6 +188,12 @@ HttpProgram MakeHttpProgram(Choices& choices) {
   const std::size_t steps = kCounts[choices.Below(std::size(kCounts))];
   for (std::size_t i = 0; i < steps; ++i) program.steps.push_back(MakeStep(choices));
   return program;
+}
+
+std::vector<std::vector<std::uint8_t>> UsualInputs() {
+  std::vector<std::vector<std::uint8_t>> inputs;
+  for (const RouteRow& row : RouteRows()) inputs.push_back(UsualInput(row));
+  return inputs;
 }
 
 std::string ShownProgram(const HttpProgram& program) {

@@ -48,6 +48,8 @@ struct HttpProgram {
 };
 
 HttpProgram MakeHttpProgram(Choices& choices);
+// For each row of RouteRows() the choices of a usual request to the route, and of nothing else.
+std::vector<std::vector<std::uint8_t>> UsualInputs();
 // What a request asks, for a report.
 std::string ShownProgram(const HttpProgram& program);
 

@@ -56,6 +56,8 @@ extern "C" int LLVMFuzzerInitialize(int* argument_count, char*** arguments) {
 
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t byte_count,
                                                std::size_t bytes_max, unsigned int seed) {
+  static const std::vector<std::vector<std::uint8_t>> usual_inputs = UsualInputs();
+  if (seed % 4 == 0) return MakeNearUsual({data, bytes_max}, seed, usual_inputs);
   return MutateChoices({data, bytes_max}, byte_count, seed, NodesOf);
 }
 

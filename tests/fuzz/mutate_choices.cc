@@ -107,4 +107,24 @@ std::size_t MutateChoices(std::span<std::uint8_t> data, std::size_t byte_count, 
   return input.size();
 }
 
+std::size_t MakeNearUsual(std::span<std::uint8_t> data, unsigned int seed,
+                          const std::vector<std::vector<std::uint8_t>>& usual_inputs) {
+  Random random(seed);
+  const auto draw = [&] { return static_cast<std::size_t>(random() >> 8); };
+  Bytes input = usual_inputs[draw() % usual_inputs.size()];
+  // The fields that further choices add are made of the bytes behind the usual ones.
+  input.resize(std::min(input.size() + kDrawnBytes, data.size()));
+  // Usual inputs differ in one choice, that of the route. Other choices before it would move it.
+  const Bytes& last = usual_inputs.back();
+  const std::size_t route_at = static_cast<std::size_t>(
+      std::ranges::find_if(last, [](std::uint8_t byte) { return byte != 0; }) - last.begin());
+  const std::size_t rarity = std::size_t{4} << draw() % 4;
+  for (std::size_t i = 0; i < input.size(); ++i) {
+    if (i > 0 && i <= route_at) continue;
+    if (draw() % (i == 0 ? 2 : rarity) == 0) input[i] = static_cast<std::uint8_t>(draw());
+  }
+  std::ranges::copy(input, data.begin());
+  return input.size();
+}
+
 }  // namespace kvd::test
