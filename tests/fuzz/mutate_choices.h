@@ -20,8 +20,8 @@ std::size_t MutateChoices(std::span<std::uint8_t> data, std::size_t byte_count, 
                           NodesOfBytes nodes_of);
 
 // Writes a usual input with a few other choices in it to `data`, and returns its number of bytes.
-// The first choice is that of the setup. An input that is right in all fields but one or two is rare
-// among mutations of inputs that differ in many.
+// The first choice is that of the setup. An input that is right in all fields but one or two is
+// rare among mutations of inputs that differ in many.
 std::size_t MakeNearUsual(std::span<std::uint8_t> data, unsigned int seed,
                           const std::vector<std::vector<std::uint8_t>>& usual_inputs);
 
