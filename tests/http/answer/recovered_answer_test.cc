@@ -66,7 +66,12 @@ class RecoveredAnswerTest : public RouteTest {
     request.ignores_eos = true;
     return request;
   }
-  Outcome Ask(AnswerRequest request) { return Run(AnswerWhole(tenant(), std::move(request))); }
+  Outcome Ask(AnswerRequest request) {
+    Outcome outcome = Run(AnswerWhole(tenant(), std::move(request)));
+    // A generation that has not ended is cancelled behind the answer, and has the slot until then.
+    RunUntil([this] { return tenant().slots().busy_count() == 0; });
+    return outcome;
+  }
   // A journal with the first `count` pieces of an answer, whose session has ended.
   std::shared_ptr<AnswerJournal> JournalWith(const std::vector<AnswerPiece>& pieces,
                                              std::size_t count) {

@@ -43,6 +43,7 @@ class RouteTest : public ::testing::Test {
     RunUntil([&] { return result.has_value(); });
     return std::move(*result);
   }
+  void RunUntil(const std::function<bool()>& is_done);
 
   // The id that the daemon knows a tenant by; all zero for "".
   static std::array<std::uint8_t, 16> TenantIdOf(const std::string& name);
@@ -76,7 +77,6 @@ class RouteTest : public ::testing::Test {
   static Await<void> Keep(Await<T> work, std::optional<T>& result) {
     result.emplace(co_await std::move(work));
   }
-  void RunUntil(const std::function<bool()>& is_done);
 };
 
 }  // namespace kvd::http::test
