@@ -12,8 +12,6 @@
 namespace kvd {
 namespace {
 
-using testing::HasSubstr;
-
 class TextCallsTest : public test::CApiTest {
  protected:
   // Makes a call that gives a text, and returns the text, or the error's message.
