@@ -36,8 +36,9 @@ class ResumedDraws {
  public:
   explicit ResumedDraws(GenerationResumption from) : from_(std::move(from)) {
     KVD_ASSERT(from_.streamed <= from_.drawn.size());
-    KVD_ASSERT(!from_.is_last_drawn ||
-               (from_.streamed == from_.drawn.size() && from_.take_back <= 1));
+    KVD_ASSERT(
+        !from_.is_last_drawn ||
+        (!from_.drawn.empty() && from_.streamed == from_.drawn.size() && from_.take_back <= 1));
   }
 
   struct Draw {
@@ -56,7 +57,7 @@ class ResumedDraws {
   }
   // Returns whether the last token was drawn and received, but not committed.
   bool is_last_open() const { return from_.is_last_drawn; }
-  // Returns the last drawn token. REQUIRES: a token was drawn.
+  // Returns the last drawn token. REQUIRES: is_last_open().
   TokenId last() const { return from_.drawn.back(); }
   // Returns the last drawn token that is committed; nullopt: there is none.
   std::optional<TokenId> last_committed() const {
