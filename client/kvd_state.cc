@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "base/whole_file.h"
 #include "client/c_api.h"
 #include "client/kvd.h"
-#include "client/llama_file_sink.h"
-#include "client/whole_file.h"
+#include "llama_files/llama_file_sink.h"
 
 namespace kvd {
 namespace {

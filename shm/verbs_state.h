@@ -1,5 +1,5 @@
 // Arguments and replies of the verbs that transfer saved states between a client and the daemon, in
-// the format of state_form/state_layout.h.
+// the format of state_layout/state_layout.h.
 #pragma once
 
 #include "shm/verb_slots.h"
@@ -7,7 +7,7 @@
 namespace kvd::wire {
 
 enum ExportStateFlags : std::uint32_t {
-  // The reply is only the description of the model (state_form/state_model.h); the request names no
+  // The reply is only the description of the model (state_layout/state_model.h); the request names no
   // handles.
   kStateModel = 1u << 0,
   // The export omits the bytes of rows, states and logits (StateContent::kOutline).
