@@ -7,8 +7,8 @@
 namespace kvd::wire {
 
 enum ExportStateFlags : std::uint32_t {
-  // The reply is only the description of the model (state_layout/state_model.h); the request names no
-  // handles.
+  // The reply is only the description of the model (state_layout/state_model.h); the request names
+  // no handles.
   kStateModel = 1u << 0,
   // The export omits the bytes of rows, states and logits (StateContent::kOutline).
   kStateOutline = 1u << 1,

@@ -1,5 +1,5 @@
-// The planes of an engine's model (state_layout/cache_plane.h), and the arrangement of their rows in
-// buffers.
+// The planes of an engine's model (state_layout/cache_plane.h), and the arrangement of their rows
+// in buffers.
 #pragma once
 
 #include <cstddef>
