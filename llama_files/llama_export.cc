@@ -5,9 +5,8 @@
 #include <string>
 
 #include "base/text.h"
-#include "llama_files/llama_rotation.h"
-#include "llama_files/llama_state_error.h"
-#include "llama_files/llama_states.h"
+#include "llama_files/llama_rows.h"
+#include "llama_files/llama_state_file.h"
 
 namespace kvd {
 namespace {

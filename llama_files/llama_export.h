@@ -36,7 +36,7 @@ struct LlamaExportOptions {
   // file. `streams` is 1 if the sequences of that cache share one buffer, else the cache's number
   // of sequences.
   std::uint32_t streams = 1;
-  // True if quantised heads are not multiplied by Hadamard's matrix (llama_rotation.h), as in
+  // True if quantised heads are not multiplied by Hadamard's matrix (llama_rows.h), as in
   // llama.cpp with LLAMA_ATTN_ROT_DISABLE. In the layout of 2025 heads are never multiplied.
   bool is_unrotated = false;
 };
@@ -46,7 +46,7 @@ struct LlamaExportOptions {
 Status CheckLlamaExport(const StateModel& model, const LlamaExportOptions& options);
 
 // The types in which the daemon should export rows for a file with these options: the file's types,
-// except for rows that will be rotated (llama_rotation.h), which are exported in the pool's type.
+// except for rows that will be rotated (llama_rows.h), which are exported in the pool's type.
 struct LlamaRowTypes {
   std::optional<kernels::DataType> k{};  // type of the exported K rows; nullopt: the pool's type
   std::optional<kernels::DataType> v{};

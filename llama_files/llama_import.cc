@@ -11,9 +11,8 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/text.h"
-#include "llama_files/llama_rotation.h"
-#include "llama_files/llama_state_error.h"
-#include "llama_files/llama_states.h"
+#include "llama_files/llama_rows.h"
+#include "llama_files/llama_state_file.h"
 #include "state_layout/section_plan.h"
 
 namespace kvd {

@@ -6,7 +6,7 @@
 
 #include "base/metered_sort.h"
 #include "base/text.h"
-#include "llama_files/llama_state_error.h"
+#include "llama_files/llama_state_file.h"
 
 namespace kvd {
 namespace {

@@ -1,6 +1,3 @@
-// `Attempt` reads the file field by field according to a reading. ReadLlamaStateFile tries all
-// readings and returns the result of the first reading that uses every byte. If no reading uses
-// every byte, ReadLlamaStateFile returns the error at the largest offset.
 #include "llama_files/llama_state_file.h"
 
 #include <array>
@@ -12,6 +9,11 @@
 #include "llama_files/llama_state_reading.h"
 
 namespace kvd {
+
+// `Attempt` reads the file field by field according to a reading. ReadLlamaStateFile tries all
+// readings and returns the result of the first reading that uses every byte. If no reading uses
+// every byte, ReadLlamaStateFile returns the error at the largest offset.
+
 namespace {
 
 // Smallest size of a cell: its position and its count of sequence ids.

@@ -1,3 +1,29 @@
+// State files of llama.cpp in memory, and errors about them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/ids.h"
+#include "base/work_control.h"
+#include "state_layout/cached_rows.h"
+
+namespace kvd {
+
+// Errors about states of llama.cpp.
+
+inline std::unexpected<Error> FailLlamaState(Code code, std::string_view why) {
+  return Fail(code, "llama.cpp state: ", why);
+}
+inline std::unexpected<Error> InvalidLlamaState(std::string_view why) {
+  return FailLlamaState(Code::kInvalidArgument, why);
+}
+
 // LlamaStateFile describes the contents of a state file of llama.cpp whose bytes are in memory. The
 // file is either a session file ("ggsn", version 9: a whole context) or a sequence file ("ggsq",
 // version 2 or 3). ReadLlamaStateFile validates the whole description and does not need the model.
@@ -29,20 +55,6 @@
 // then i32 -1; u32 1; u32 count; i32 tokens[count]; u32 0 (the number of images), and the number in
 // front of the list counts all of these words (server_tokens::serialize). ReadLlamaStateFile
 // returns the tokens in it.
-#pragma once
-
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "base/error.h"
-#include "base/ids.h"
-#include "base/work_control.h"
-#include "state_layout/row_types.h"
-
-namespace kvd {
 
 inline constexpr std::uint32_t kLlamaSessionMagic = 0x6767736e;
 inline constexpr std::uint32_t kLlamaSessionVersion = 9;

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "llama_files/llama_state_error.h"
+#include "llama_files/llama_state_file.h"
 
 namespace kvd {
 namespace {

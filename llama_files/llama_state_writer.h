@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "llama_files/llama_state_file.h"
-#include "state_layout/row_types.h"
+#include "state_layout/cached_rows.h"
 
 namespace kvd {
 

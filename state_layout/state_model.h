@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "state_layout/cache_plane.h"
+#include "state_layout/cached_rows.h"
 
 namespace kvd {
 

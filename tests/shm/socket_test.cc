@@ -12,9 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "shm/doorbell.h"
-#include "shm/fd_passing.h"
-#include "shm/peer_credentials.h"
+#include "shm/peer_socket.h"
 #include "shm/socket_address.h"
 
 namespace kvd {

@@ -1,12 +1,10 @@
-#include "state_layout/row_types.h"
+#include "state_layout/cached_rows.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <vector>
-
-#include "state_layout/cache_plane.h"
 
 namespace kvd {
 namespace {

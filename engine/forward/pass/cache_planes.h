@@ -1,4 +1,4 @@
-// The planes of an engine's model (state_layout/cache_plane.h), and the arrangement of their rows
+// The planes of an engine's model (state_layout/cached_rows.h), and the arrangement of their rows
 // in buffers.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "engine/memory/cell_layout.h"
 #include "engine/model/model_config.h"
 #include "kernels/data_type.h"
-#include "state_layout/cache_plane.h"
+#include "state_layout/cached_rows.h"
 
 namespace kvd {
 

@@ -1,5 +1,4 @@
-// LastFormatter: keeps the formatter of the last chat of a client, because parsing a template takes
-// longer than rendering a short chat. The client guards it with a mutex.
+// The chat templates of a daemon: their texts, and the formatter of the last chat.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +14,8 @@
 
 namespace kvd {
 
+// LastFormatter: keeps the formatter of the last chat of a client, because parsing a template takes
+// longer than rendering a short chat. The client guards it with a mutex.
 class LastFormatter {
  public:
   // Returns the formatter for the daemon's answer and the request's template; makes it if the last

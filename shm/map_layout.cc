@@ -1,4 +1,4 @@
-#include "shm/map_geometry.h"
+#include "shm/map_layout.h"
 
 #include <string>
 
