@@ -1,4 +1,3 @@
-// How an answer begins, and hands on the pieces of its sources.
 #include "http/answer/answer.h"
 
 #include <sys/random.h>
@@ -10,8 +9,12 @@
 
 #include "base/siphash.h"
 #include "base/text.h"
+#include "http/answer/stream_buffer.h"
 
 namespace kvd::http {
+
+// How an answer begins, and hands on the pieces of its sources.
+
 namespace {
 
 namespace asio = boost::asio;
@@ -204,6 +207,137 @@ Await<Result<std::optional<AnswerPiece>>> Answer::Next() {
     co_return std::move(*piece);
   }
   co_return std::nullopt;
+}
+
+// How several answers to one prompt begin: the prompt is computed once, by the first answer, and
+// the others continue forks of its sequence.
+
+std::unique_ptr<Answer> Answer::BranchOf(Tenant& tenant, const AnswerRequest& request,
+                                         std::uint32_t index) {
+  AnswerRequest own = request;
+  own.number += index;
+  own.seed += index;
+  return std::unique_ptr<Answer>(new Answer(tenant, std::move(own)));
+}
+
+Result<std::vector<std::unique_ptr<Answer>>> Answer::BeginManyAgain(Tenant& tenant,
+                                                                    const AnswerRequest& request,
+                                                                    std::uint32_t count) {
+  std::vector<std::unique_ptr<Answer>> answers;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    answers.push_back(BranchOf(tenant, request, i));
+    Answer& answer = *answers.back();
+    KVD_CHECK_OK(answer.place_->OpenSession());
+    KVD_CHECK_OK(answer.BeginAgain(*request.journal->FindStart(answer.request_.number)));
+  }
+  return answers;
+}
+
+Await<Result<std::unique_ptr<Answer>>> Answer::ComputePrompt(Tenant& tenant,
+                                                             AnswerRequest request) {
+  request.predict_max = 0;
+  request.journal = nullptr;
+  request.reasoning_limit.reset();
+  request.conversation = nullptr;
+  KVD_CO_TRY(std::unique_ptr<Answer> answer, co_await Start(tenant, std::move(request)));
+  for (;;) {
+    KVD_CO_TRY(const auto piece, co_await answer->Next());
+    if (!piece) co_return answer;
+  }
+}
+
+Await<Result<std::vector<std::unique_ptr<Answer>>>> Answer::StartMany(Tenant& tenant,
+                                                                      AnswerRequest request,
+                                                                      std::uint32_t count) {
+  std::vector<std::unique_ptr<Answer>> answers;
+  if (count == 1) {
+    KVD_CO_TRY(answers.emplace_back(), co_await Start(tenant, std::move(request)));
+    co_return answers;
+  }
+  if (request.seed == kRandomSeed) request.seed = SeedOf(request);
+  if (request.journal) {
+    AnswerJournal& journal = *request.journal;
+    std::uint32_t begun = 0;
+    while (begun < count && journal.FindStart(request.number + begun) != nullptr) ++begun;
+    if (begun == count) co_return BeginManyAgain(tenant, request, count);
+    // No answer has a piece before all have begun.
+    for (std::uint32_t i = 0; i < count; ++i) {
+      journal.Forget(request.number + i);
+      journal.Claim(request.number + i);
+    }
+  }
+  KVD_CO_TRY(std::unique_ptr<Answer> first, co_await ComputePrompt(tenant, request));
+  KVD_CO_TRY(const std::vector<SequenceHandle> forks,
+             co_await first->session()->ForkMany(first->sequence(), count - 1));
+  // The first answer continues in its slot.
+  first->request_ = request;
+  first->ResetSources();
+  first->count_.end().stop_type = StopType::kNone;
+  const auto prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
+  for (std::uint32_t i = 1; i < count; ++i) {
+    std::unique_ptr<Answer> branch = BranchOf(tenant, request, i);
+    branch->place_->TakeBranch(first->session(), forks[i - 1]);
+    branch->count_.end().cached_tokens = prompt_tokens;
+    branch->count_.end().slot = i;
+    answers.push_back(std::move(branch));
+  }
+  answers.insert(answers.begin(), std::move(first));
+  for (const auto& answer : answers) {
+    KVD_CO_CHECK_OK(answer->Generate(prompt_tokens, wire::kContinue));
+  }
+  co_return answers;
+}
+
+// How an answer ends: why, and what its slot and its conversation keep of it.
+
+Await<void> Answer::FindStopType(std::uint32_t finish) {
+  AnswerEnd& end = count_.end();
+  switch (finish) {
+    case wire::kFinishEnd: end.stop_type = StopType::kEos; break;
+    case wire::kFinishGrammar:
+      end.stop_type = StopType::kEos;
+      end.ended_by_grammar = true;
+      break;
+    case wire::kFinishStop:
+      end.stop_type = StopType::kWord;
+      end.stopping_word = co_await FindStop();
+      break;
+    default: end.stop_type = StopType::kLimit;
+  }
+}
+
+Await<void> Answer::Complete() {
+  co_await FindStopType(daemon_.result().finish);
+  if (request_.conversation && request_.number == 0 && !place_->is_shifted()) {
+    Conversation& conversation = *request_.conversation;
+    const std::vector<TokenId>& answered = delivered_.tokens();
+    conversation.model = tenant_.model().id();
+    conversation.tokens = request_.prompt;
+    conversation.tokens.insert(conversation.tokens.end(), answered.begin(), answered.end());
+  }
+  place_->Finish(daemon_.result().skipped != 0);
+  if (request_.journal && !delivered_.has_started_over()) {
+    request_.journal->PutEnd(request_.number);
+  }
+}
+
+Await<std::string> Answer::FindStop() {
+  if (request_.stops.size() == 1) co_return request_.stops.front();
+  const std::uint16_t flags = FlagIf(request_.shows_special, wire::kFlagSpecial);
+  const auto text = co_await session()->Detokenize(delivered_.tokens(), flags);
+  if (!text) co_return std::string();
+  // The daemon has cut the answer where the stop text begins.
+  const std::string* found = nullptr;
+  std::size_t found_at = std::string::npos;
+  for (const std::string& stop : request_.stops) {
+    const std::size_t least = std::min(delivered_.text_bytes(), text->size());
+    const std::size_t at = text->find(stop, least > 0 ? least - 1 : 0);
+    if (at != std::string::npos && (found == nullptr || at < found_at)) {
+      found = &stop;
+      found_at = at;
+    }
+  }
+  co_return found == nullptr ? std::string() : *found;
 }
 
 }  // namespace kvd::http

@@ -1,3 +1,50 @@
+// An answer of the model to one request, and the limit of its time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "http/answer/answer_count.h"
+#include "http/answer/answer_request.h"
+#include "http/answer/answer_sequence.h"
+#include "http/answer/daemon_source.h"
+#include "http/answer/delivered_part.h"
+#include "http/answer/piece_source.h"
+#include "http/answer/tenant_session.h"
+#include "http/backend/answer_piece.h"
+#include "http/backend/daemon_session.h"
+#include "http/loop/await.h"
+
+namespace kvd::http {
+
+// TimeLimit: the limit of the time of an answer from its first token on.
+class TimeLimit {
+ public:
+  // nullopt: none.
+  explicit TimeLimit(std::optional<std::chrono::milliseconds> most) : most_(most) {}
+
+  // The answer has had tokens. Returns true when it has to end, once.
+  bool IsUp() {
+    if (!most_ || is_up_) return false;
+    using Clock = std::chrono::steady_clock;
+    if (!first_token_) first_token_ = Clock::now();
+    is_up_ = Clock::now() - *first_token_ > *most_;
+    return is_up_;
+  }
+  // IsUp has returned true.
+  bool is_up() const { return is_up_; }
+
+ private:
+  std::optional<std::chrono::milliseconds> most_;
+  std::optional<std::chrono::steady_clock::time_point> first_token_;
+  bool is_up_ = false;
+};
+
 // Answer: one generation for one AnswerRequest: it waits for a slot, finds what of the prompt is
 // cached, generates, shifts the context where the request allows it, and counts.
 //
@@ -17,29 +64,6 @@
 // the daemon. Where the daemon cannot resume it (its session or sequence is gone), the answer is
 // computed from its prompt again, with the same seed: what the caller has had already is left out
 // (answer/delivered_part.h), and tokens that differ from it are an error.
-#pragma once
-
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "base/error.h"
-#include "http/answer/answer_count.h"
-#include "http/answer/answer_place.h"
-#include "http/answer/answer_request.h"
-#include "http/answer/budgeted_source.h"
-#include "http/answer/daemon_source.h"
-#include "http/answer/delivered_part.h"
-#include "http/answer/shifted_source.h"
-#include "http/answer/tenant.h"
-#include "http/answer/time_limit.h"
-#include "http/backend/answer_piece.h"
-#include "http/backend/daemon_session.h"
-#include "http/loop/await.h"
-
-namespace kvd::http {
 
 // The numbers of a prompt that exceeds the context.
 struct TooLong {

@@ -10,7 +10,7 @@
 
 #include "http/answer/answer_journal.h"
 #include "http/answer/cache_report.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/backend/answer_piece.h"
 
 namespace kvd::http {

@@ -11,7 +11,7 @@
 
 #include "base/ids.h"
 #include "client/types.h"
-#include "http/answer/reasoning_budget.h"
+#include "http/answer/piece_source.h"
 #include "http/options/settings.h"
 #include "text/tool_calls/tool_grammar.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "http/answer/conversation.h"
+#include "http/answer/stream_buffer.h"
 #include "shm/wire_messages.h"
 
 namespace kvd::http {

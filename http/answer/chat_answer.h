@@ -23,7 +23,7 @@
 #include "base/error.h"
 #include "http/answer/answer.h"
 #include "http/answer/chat_plan.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/loop/await.h"
 #include "text/tool_calls/answer_event.h"
 #include "text/tool_calls/answer_parser.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "http/loop/workers.h"
+#include "http/loop/loop_workers.h"
 #include "shm/wire_messages.h"
 #include "text/json.h"
 

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "http/answer/answer_request.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/loop/await.h"
 #include "http/options/settings.h"
 #include "text/chat/chat_request.h"

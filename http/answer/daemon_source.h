@@ -12,8 +12,8 @@
 
 #include "http/answer/answer_count.h"
 #include "http/answer/answer_journal.h"
-#include "http/answer/answer_place.h"
 #include "http/answer/answer_request.h"
+#include "http/answer/answer_sequence.h"
 #include "http/answer/piece_source.h"
 #include "http/backend/daemon_session.h"
 

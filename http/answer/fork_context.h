@@ -19,10 +19,9 @@
 #include "base/ids.h"
 #include "http/answer/answer_request.h"
 #include "http/answer/cache_report.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/backend/daemon_session.h"
 #include "http/loop/await.h"
-#include "http/loop/signal.h"
 
 namespace kvd::http {
 

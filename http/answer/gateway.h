@@ -13,12 +13,12 @@
 #include "base/error.h"
 #include "http/answer/jobs.h"
 #include "http/answer/response_store.h"
-#include "http/answer/slot_place.h"
-#include "http/answer/tenant.h"
+#include "http/answer/slots.h"
+#include "http/answer/tenant_session.h"
 #include "http/backend/tenants.h"
 #include "http/loop/await.h"
+#include "http/loop/loop_workers.h"
 #include "http/loop/turn_watch.h"
-#include "http/loop/workers.h"
 #include "http/options/settings.h"
 
 namespace kvd::http {

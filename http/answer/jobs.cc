@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/text.h"
-#include "http/answer/conversation.h"
-#include "http/loop/labelled_executor.h"
-#include "http/serve/error_reply.h"
+#include "http/answer/stream_buffer.h"
+#include "http/loop/turn_watch.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 namespace {

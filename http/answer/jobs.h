@@ -23,13 +23,10 @@
 
 #include "base/error.h"
 #include "http/answer/answer_journal.h"
-#include "http/answer/job.h"
 #include "http/answer/job_index.h"
 #include "http/answer/job_shares.h"
 #include "http/answer/journal_folder.h"
 #include "http/loop/await.h"
-#include "http/loop/deadline.h"
-#include "http/loop/signal.h"
 #include "http/serve/router.h"
 
 namespace kvd::http {

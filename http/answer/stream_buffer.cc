@@ -5,8 +5,7 @@
 
 #include "base/text.h"
 #include "http/answer/answer_journal.h"
-#include "http/answer/conversation.h"
-#include "http/serve/error_reply.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 namespace {

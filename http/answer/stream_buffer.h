@@ -1,3 +1,36 @@
+// A stream that outlives its client: its bytes, and what continues it after its end.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "http/answer/job_shares.h"
+#include "http/loop/await.h"
+#include "http/serve/request.h"
+#include "text/tool_calls/answer_parser.h"
+#include "text/value.h"
+
+namespace kvd::http {
+
+// Conversation: what a later request needs to continue a stream that has ended (fork_from with an
+// X-Conversation-Id). The stream's first answer fills it; the stream's job keeps it.
+struct Conversation {
+  // Of the prompt and the answer; empty: the answer has not ended, or its context was shifted.
+  std::vector<TokenId> tokens;
+  std::string model;  // that the tokens are of
+  // Of a chat: the messages before the answer and the tools in OpenAI's form, and the answer;
+  // missing: the stream is no chat.
+  Value messages;
+  Value tools;
+  ParsedAnswer answer;
+};
+
 // StreamBuffer: a Responder that keeps the reply in memory, so that the reply outlives its client
 // and any number of clients can read it from any byte on.
 //
@@ -8,21 +41,6 @@
 // With a journal every byte is logged before a reader sees it. A buffer whose journal was written
 // by an earlier process begins with that reply; the handler, which runs again, writes the same
 // texts again, and they are ignored: a text with timings would differ.
-#pragma once
-
-#include <cstddef>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-
-#include "http/answer/job_shares.h"
-#include "http/loop/await.h"
-#include "http/loop/signal.h"
-#include "http/serve/responder.h"
-
-namespace kvd::http {
 
 class AnswerJournal;
 struct Conversation;

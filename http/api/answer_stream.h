@@ -19,7 +19,7 @@
 #include "http/api/reply_fields.h"
 #include "http/api/silence_comments.h"
 #include "http/loop/await.h"
-#include "http/serve/responder.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 

@@ -1,6 +1,6 @@
 // A request's inputs may be more than one verb takes, so they are embedded in groups that fit the
 // session's arenas.
-#include "http/api/embedding_routes.h"
+#include "http/api/routes.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/text.h"
-#include "http/api/embedding_form.h"
+#include "http/api/embedding_writer.h"
 #include "http/api/fields.h"
-#include "http/api/plain_route.h"
+#include "http/api/route_kinds.h"
 #include "http/api/text_tokens.h"
 
 namespace kvd::http {

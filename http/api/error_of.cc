@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "http/answer/chat_plan.h"
 #include "http/api/json_text.h"
-#include "http/serve/error_reply.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "http/answer/answer_request.h"
-#include "http/answer/model.h"
+#include "http/answer/served_model.h"
 #include "http/api/reply_fields.h"
 #include "text/value.h"
 

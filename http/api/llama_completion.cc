@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "http/answer/stream_buffer.h"
-#include "http/api/answer_route.h"
 #include "http/api/answer_stream.h"
 #include "http/api/error_of.h"
 #include "http/api/fields.h"
 #include "http/api/fork_source.h"
-#include "http/api/llama_form.h"
+#include "http/api/llama_writer.h"
+#include "http/api/route_kinds.h"
 #include "http/api/sampling_fields.h"
 #include "http/api/text_tokens.h"
 

@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "http/answer/answer_group.h"
 #include "http/answer/gateway.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/api/reply_fields.h"
 #include "http/loop/await.h"
-#include "http/serve/responder.h"
+#include "http/serve/request.h"
 #include "http/serve/router.h"
 #include "text/value.h"
 

@@ -1,4 +1,5 @@
-#include "http/api/messages_routes.h"
+// Anthropic's routes: POST /v1/messages and /v1/messages/count_tokens.
+#include "http/api/routes.h"
 
 #include <cstdio>
 #include <memory>
@@ -8,14 +9,14 @@
 #include "http/answer/chat_answer.h"
 #include "http/answer/chat_plan.h"
 #include "http/answer/stream_buffer.h"
-#include "http/api/anthropic_form.h"
-#include "http/api/body.h"
-#include "http/api/chat_body.h"
+#include "http/api/chat_reader.h"
 #include "http/api/error_of.h"
-#include "http/api/event_text.h"
-#include "http/api/messages_reply.h"
+#include "http/api/json_text.h"
+#include "http/api/messages_reader.h"
+#include "http/api/messages_writer.h"
+#include "http/api/route_kinds.h"
 #include "http/api/silence_comments.h"
-#include "http/serve/error_reply.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 namespace {

@@ -1,4 +1,6 @@
-#include "http/api/openai_chat.h"
+// The routes of OpenAI's chat completions: POST /chat/completions, /v1/chat/completions, and
+// .../input_tokens, which counts the tokens of the prompt.
+#include "http/api/routes.h"
 
 #include <cstddef>
 #include <memory>
@@ -11,15 +13,15 @@
 #include "http/answer/chat_answer.h"
 #include "http/answer/chat_plan.h"
 #include "http/answer/stream_buffer.h"
-#include "http/api/answer_route.h"
 #include "http/api/answer_stream.h"
-#include "http/api/chat_body.h"
-#include "http/api/chat_fork.h"
+#include "http/api/chat_reader.h"
 #include "http/api/error_of.h"
 #include "http/api/fields.h"
+#include "http/api/fork_source.h"
 #include "http/api/json_text.h"
-#include "http/api/openai_chat_form.h"
-#include "http/api/token_pieces.h"
+#include "http/api/openai_chat_writer.h"
+#include "http/api/route_kinds.h"
+#include "http/api/text_tokens.h"
 
 namespace kvd::http {
 namespace {

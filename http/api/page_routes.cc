@@ -1,5 +1,5 @@
 // The page is one text without anything from elsewhere: its policy forbids every other source.
-#include "http/api/page_routes.h"
+#include "http/api/routes.h"
 
 #include <string>
 #include <utility>

@@ -1,6 +1,6 @@
 // The documents may be more than one verb takes, so they are ranked in groups that fit the
 // session's request arena.
-#include "http/api/rerank_routes.h"
+#include "http/api/routes.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,7 +12,7 @@
 
 #include "http/api/fields.h"
 #include "http/api/json_text.h"
-#include "http/api/plain_route.h"
+#include "http/api/route_kinds.h"
 
 namespace kvd::http {
 namespace {

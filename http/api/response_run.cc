@@ -5,12 +5,12 @@
 
 #include "http/answer/stream_buffer.h"
 #include "http/api/answer_report.h"
-#include "http/api/body.h"
 #include "http/api/error_of.h"
-#include "http/api/event_text.h"
 #include "http/api/fields.h"
+#include "http/api/json_text.h"
 #include "http/api/response_snapshots.h"
-#include "http/api/responses_form.h"
+#include "http/api/responses_reader.h"
+#include "http/api/route_kinds.h"
 #include "text/json.h"
 
 namespace kvd::http {

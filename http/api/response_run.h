@@ -15,11 +15,10 @@
 #include "http/answer/chat_answer.h"
 #include "http/answer/gateway.h"
 #include "http/answer/response_store.h"
-#include "http/api/chat_body.h"
-#include "http/api/response_object.h"
+#include "http/api/chat_reader.h"
+#include "http/api/responses_writer.h"
 #include "http/loop/await.h"
 #include "http/serve/request.h"
-#include "http/serve/responder.h"
 #include "text/value.h"
 
 namespace kvd::http {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/loop/await.h"
 
 namespace kvd::http {

@@ -1,7 +1,7 @@
 // A response in the background, and a stored one that is streamed, run as jobs (answer/jobs.h)
 // whose id is that of the response, so that they continue without their client and after a restart.
 // A request with an X-Conversation-Id always runs as a job, which is found by this id, too.
-#include "http/api/responses_routes.h"
+#include "http/api/routes.h"
 
 #include <algorithm>
 #include <charconv>
@@ -12,10 +12,10 @@
 
 #include "http/answer/jobs.h"
 #include "http/api/error_of.h"
-#include "http/api/event_text.h"
+#include "http/api/json_text.h"
 #include "http/api/response_run.h"
 #include "http/api/silence_comments.h"
-#include "http/serve/error_reply.h"
+#include "http/serve/request.h"
 #include "text/json.h"
 
 namespace kvd::http {

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "http/answer/answer_request.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/api/fields.h"
 #include "http/loop/await.h"
 #include "http/options/settings.h"

@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "http/answer/stream_buffer.h"
-#include "http/loop/deadline.h"
-#include "http/loop/signal.h"
+#include "http/loop/await.h"
 
 namespace kvd::http {
 

@@ -9,11 +9,9 @@
 #include <string>
 
 #include "base/error.h"
-#include "http/answer/slot_place.h"
 #include "http/answer/slots.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/loop/await.h"
-#include "http/loop/signal.h"
 
 namespace kvd::http {
 

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
-#include "http/answer/slot_place.h"
+#include "http/answer/slots.h"
 
 namespace kvd::http {
 

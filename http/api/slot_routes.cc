@@ -1,4 +1,6 @@
-#include "http/api/slot_routes.h"
+// The routes of slots: GET /slots, and POST /slots/{id}?action=save, restore and erase. A tenant
+// sees its own slots.
+#include "http/api/routes.h"
 
 #include <charconv>
 #include <chrono>
@@ -12,10 +14,10 @@
 
 #include "http/api/fields.h"
 #include "http/api/json_text.h"
-#include "http/api/plain_route.h"
+#include "http/api/route_kinds.h"
 #include "http/api/slot_actions.h"
 #include "http/api/slot_directory.h"
-#include "http/serve/error_reply.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 namespace {

@@ -1,4 +1,6 @@
-#include "http/api/stream_routes.h"
+// The routes of streams that outlive their clients, as llama-server has them: GET and DELETE
+// /v1/stream, POST /v1/streams/lookup.
+#include "http/api/routes.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,10 +10,10 @@
 #include <vector>
 
 #include "http/answer/jobs.h"
-#include "http/api/body.h"
 #include "http/api/error_of.h"
 #include "http/api/fields.h"
-#include "http/serve/error_reply.h"
+#include "http/api/route_kinds.h"
+#include "http/serve/request.h"
 #include "text/json.h"
 
 namespace kvd::http {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "http/api/json_text.h"
-#include "http/api/token_pieces.h"
+#include "http/api/text_tokens.h"
 
 namespace kvd::http {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "http/answer/answer_request.h"
-#include "http/answer/model.h"
+#include "http/answer/served_model.h"
 #include "http/api/reply_fields.h"
 #include "http/backend/daemon_session.h"
 #include "http/loop/await.h"

@@ -1,3 +1,16 @@
+// The daemon that kvd-http uses: one that it starts for its settings, or the user's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "http/options/settings.h"
+
+namespace kvd::http {
+
 // DaemonPlan: the name and the flags of the daemon that kvd-http starts for its settings.
 //
 // The name is "http-" and 16 hexadecimal digits of a hash of the model's real path, of all flags
@@ -11,17 +24,6 @@
 // only for the first 1.25 S, which are needed to serve all slots. Without --ctx-size these are 1.25
 // times the context of one slot. With --tenants, whose tenants may hold half of the pool each by
 // default, the pool has at least two contexts of a slot.
-#pragma once
-
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "base/error.h"
-#include "http/options/settings.h"
-
-namespace kvd::http {
 
 // What `kvd --describe` prints about a model.
 struct ModelFacts {
@@ -51,5 +53,18 @@ DaemonPlan PlanDaemon(const Settings& settings, const ModelFacts& facts,
 
 // The machine's memory, or what the control group of this process allows if that is less.
 std::uint64_t MemoryBytes();
+
+// The daemon of the user: a running kvd with the default name, which kvd-http uses instead of
+// starting one, if it serves the same model. kvd-http never stops it.
+
+// Returns whether the daemon with the default name runs, was started with the model of the
+// settings, and has what the settings ask for: a pool of `cells_needed`, the cell types and
+// --deterministic. The model is compared by file; a daemon whose command line names it by a
+// relative path counts only if its working directory can be read. Blocks.
+bool UserDaemonServes(const Settings& settings, std::uint64_t cells_needed);
+
+// The arguments of a process name this model file ("--model FILE", "--model=FILE", "-m FILE");
+// empty: none. `command_line`: as /proc/PID/cmdline has it, with a zero byte after each argument.
+std::string ModelOfCommandLine(std::string_view command_line);
 
 }  // namespace kvd::http

@@ -18,10 +18,9 @@
 #include "http/api/routes.h"
 #include "http/backend/child_process.h"
 #include "http/backend/daemon_plan.h"
-#include "http/backend/user_daemon.h"
-#include "http/loop/labelled_executor.h"
-#include "http/serve/address_range.h"
-#include "http/serve/error_reply.h"
+#include "http/loop/turn_watch.h"
+#include "http/serve/ip_address.h"
+#include "http/serve/request.h"
 #include "shm/socket_address.h"
 
 namespace kvd::http {

@@ -7,9 +7,8 @@
 #include <array>
 #include <utility>
 
-#include "http/serve/error_reply.h"
 #include "http/serve/header_text.h"
-#include "http/serve/host_name.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 namespace {

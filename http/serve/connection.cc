@@ -1,9 +1,3 @@
-// The server coroutine of a connection, and what both coroutines share. connection_reader.cc has
-// the reader.
-//
-// Only the server coroutine writes, except for "100 Continue", which the reader writes while no
-// request is ahead. Only the reader reads. Both wait for each other by Signals and check the states
-// anew after each wait.
 #include "http/serve/connection.h"
 
 #include <boost/asio/co_spawn.hpp>
@@ -11,10 +5,17 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
-#include "http/loop/labelled_executor.h"
+#include "http/loop/turn_watch.h"
 #include "http/serve/reply_writer.h"
 
 namespace kvd::http {
+
+// The server coroutine of a connection, and what both coroutines share. connection_reader.cc has
+// the reader.
+//
+// Only the server coroutine writes, except for "100 Continue", which the reader writes while no
+// request is ahead. Only the reader reads. Both wait for each other by Signals and check the states
+// anew after each wait.
 
 namespace asio = boost::asio;
 

@@ -1,14 +1,4 @@
-// Connection: one client's connection, its requests and the replies to them.
-//
-// Two coroutines own a connection. The reader parses requests into a short queue and notices when
-// the client hangs up, also while a handler runs. The server coroutine takes the requests from the
-// queue one after the other, so replies are in order and no two handlers of a connection run at the
-// same time. The connection lives until both coroutines have ended.
-//
-// When a client closes its side (FIN), the connection cannot know whether the client still reads.
-// It counts as gone: OnGone is called, streams end, handlers stop their work. A whole reply is
-// still written, so a client that sends a request, closes its side and reads ("nc -N") gets the
-// replies that need no long work, such as /health.
+// A connection of one client, and what all connections of a server share.
 #pragma once
 
 #include <chrono>
@@ -22,14 +12,38 @@
 #include <vector>
 
 #include "http/loop/await.h"
-#include "http/loop/deadline.h"
-#include "http/loop/signal.h"
+#include "http/serve/access.h"
 #include "http/serve/byte_stream.h"
-#include "http/serve/connection_table.h"
+#include "http/serve/ip_address.h"
+#include "http/serve/limits.h"
+#include "http/serve/peer_counts.h"
 #include "http/serve/request_parser.h"
-#include "http/serve/site.h"
+#include "http/serve/router.h"
 
 namespace kvd::http {
+
+// Site: what all connections of a server share. The listener and the connections own it together;
+// the loop's thread uses it.
+struct Site {
+  const Router& router;
+  const Access& access;
+  ServeLimits limits;
+  // The proxies whose X-Forwarded-For names the address of a request.
+  std::vector<AddressRange> trusted_proxies;
+  std::shared_ptr<HeldBodies> bodies;
+};
+
+// Connection: one client's connection, its requests and the replies to them.
+//
+// Two coroutines own a connection. The reader parses requests into a short queue and notices when
+// the client hangs up, also while a handler runs. The server coroutine takes the requests from the
+// queue one after the other, so replies are in order and no two handlers of a connection run at the
+// same time. The connection lives until both coroutines have ended.
+//
+// When a client closes its side (FIN), the connection cannot know whether the client still reads.
+// It counts as gone: OnGone is called, streams end, handlers stop their work. A whole reply is
+// still written, so a client that sends a request, closes its side and reads ("nc -N") gets the
+// replies that need no long work, such as /health.
 
 // The peer of a connection.
 struct ConnectionPeer {

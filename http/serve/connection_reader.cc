@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 #include "http/serve/connection.h"
-#include "http/serve/error_reply.h"
-#include "http/serve/forwarded_address.h"
+#include "http/serve/ip_address.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 namespace {

@@ -18,11 +18,11 @@
 #include <utility>
 
 #include "base/unique_fd.h"
-#include "http/loop/deadline.h"
+#include "http/loop/await.h"
 #include "http/serve/byte_stream.h"
 #include "http/serve/connection.h"
-#include "http/serve/error_reply.h"
-#include "http/serve/reply_head.h"
+#include "http/serve/reply_writer.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 

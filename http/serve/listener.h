@@ -22,17 +22,14 @@
 
 #include "base/error.h"
 #include "http/loop/await.h"
-#include "http/loop/signal.h"
 #include "http/serve/access.h"
-#include "http/serve/address_range.h"
-#include "http/serve/connection_table.h"
-#include "http/serve/held_bodies.h"
+#include "http/serve/byte_stream.h"
+#include "http/serve/connection.h"
+#include "http/serve/ip_address.h"
 #include "http/serve/limits.h"
-#include "http/serve/listen_address.h"
 #include "http/serve/listening_socket.h"
+#include "http/serve/peer_counts.h"
 #include "http/serve/router.h"
-#include "http/serve/site.h"
-#include "http/serve/tls.h"
 
 namespace kvd::http {
 

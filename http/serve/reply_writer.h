@@ -1,17 +1,44 @@
+// The bytes of a reply: its head, and the writer of one reply to a connection.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "http/serve/request.h"
+
+namespace kvd::http {
+
+// The status line and the headers of a reply.
+
+// How the end of the body is known.
+enum class BodyEnd : unsigned char {
+  kLength,  // Content-Length: the body of the Reply
+  kChunks,  // Transfer-Encoding: chunked
+  kClose,   // the connection ends (HTTP/1.0)
+};
+
+struct HeadForm {
+  BodyEnd body_end = BodyEnd::kLength;
+  bool keeps_connection = true;
+  bool is_http_1_0 = false;  // of the request
+  std::chrono::seconds idle_time{};
+  std::vector<Header> cors_headers;
+};
+
+// Writes the head, with the empty line at its end. Control characters in headers become spaces. A
+// reply of status 1xx, 204 or 304 has no Content-Length.
+std::string WriteReplyHead(const Reply& reply, const HeadForm& form);
+
+// Returns whether a reply of this status can have a body.
+bool StatusHasBody(int status);
+
 // ReplyWriter: the Responder of a client's connection. It writes one reply.
 //
 // The connection owns it while the handler runs. A stream is in chunks; for HTTP/1.0 it ends with
 // the connection. A reply to HEAD has the headers of the reply to GET; Begin then returns false,
 // because the handler need not compute a body.
-#pragma once
-
-#include <functional>
-#include <string>
-
-#include "http/serve/reply_head.h"
-#include "http/serve/responder.h"
-
-namespace kvd::http {
 
 class Connection;
 

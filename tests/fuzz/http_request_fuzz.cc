@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "base/utf8.h"
 #include "http/serve/access.h"
-#include "http/serve/forwarded_address.h"
+#include "http/serve/ip_address.h"
 #include "http/serve/request_parser.h"
 #include "http/serve/router.h"
 

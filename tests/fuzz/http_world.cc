@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "http/api/routes.h"
-#include "http/loop/labelled_executor.h"
+#include "http/loop/turn_watch.h"
 #include "tests/fuzz/http_reply_oracle.h"
 #include "tests/fuzz/scripted_connection.h"
 #include "tests/fuzz/scripted_daemon.h"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "http/serve/responder.h"
+#include "http/serve/request.h"
 
 namespace kvd::test {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "http/serve/responder.h"
+#include "http/serve/request.h"
 
 namespace kvd::test {
 

@@ -1,5 +1,5 @@
 // Tests BudgetedSource: portions, forced tokens, and the limits of both.
-#include "http/answer/budgeted_source.h"
+#include "http/answer/piece_source.h"
 
 #include <gtest/gtest.h>
 

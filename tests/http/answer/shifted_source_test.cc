@@ -1,5 +1,5 @@
 // Tests ShiftedSource: a context that is full ends the answer, or is shifted.
-#include "http/answer/shifted_source.h"
+#include "http/answer/piece_source.h"
 
 #include <gtest/gtest.h>
 

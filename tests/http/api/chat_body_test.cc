@@ -1,9 +1,9 @@
 // Reading the body of a chat.
-#include "http/api/chat_body.h"
+#include "http/api/chat_reader.h"
 
 #include <gmock/gmock.h>
 
-#include "http/api/anthropic_form.h"
+#include "http/api/messages_reader.h"
 #include "text/json.h"
 
 namespace kvd::http {

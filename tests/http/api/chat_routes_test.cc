@@ -9,9 +9,7 @@
 
 #include "base/text.h"
 #include "http/api/json_text.h"
-#include "http/api/openai_chat.h"
-#include "http/api/responses_routes.h"
-#include "http/api/template_routes.h"
+#include "http/api/routes.h"
 #include "tests/e2e/support/temporary_folder.h"
 #include "tests/http/api/support/event_list.h"
 #include "tests/http/api/support/route_fixture.h"

@@ -2,8 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "http/api/llama_completion.h"
-#include "http/api/openai_completions.h"
-#include "http/api/tokenize_routes.h"
+#include "http/api/routes.h"
 #include "tests/http/api/support/event_list.h"
 #include "tests/http/api/support/route_fixture.h"
 #include "tests/support/tiny_model.h"

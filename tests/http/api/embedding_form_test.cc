@@ -1,11 +1,10 @@
-#include "http/api/embedding_form.h"
+#include "http/api/embedding_writer.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
-#include "http/api/base64.h"
 #include "text/json.h"
 
 namespace kvd::http {

@@ -1,4 +1,4 @@
-#include "http/api/metrics_text.h"
+#include "http/api/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,15 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "base/text.h"
-#include "http/api/embedding_routes.h"
-#include "http/api/health_routes.h"
-#include "http/api/lora_routes.h"
-#include "http/api/metrics_routes.h"
-#include "http/api/model_routes.h"
-#include "http/api/props_routes.h"
-#include "http/api/refused_routes.h"
-#include "http/api/rerank_routes.h"
-#include "http/api/tokenize_routes.h"
+#include "http/api/routes.h"
 #include "tests/http/api/support/route_fixture.h"
 
 namespace kvd::http {

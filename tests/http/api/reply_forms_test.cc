@@ -7,8 +7,8 @@
 #include "http/api/answer_report.h"
 #include "http/api/error_of.h"
 #include "http/api/json_text.h"
-#include "http/api/line_indent.h"
-#include "http/api/openai_chat_form.h"
+#include "http/api/llama_writer.h"
+#include "http/api/openai_chat_writer.h"
 #include "http/api/token_probs.h"
 #include "text/json.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "http/loop/signal.h"
+#include "http/loop/await.h"
 #include "tests/http/recording_responder.h"
 
 namespace kvd::http {

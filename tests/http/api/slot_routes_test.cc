@@ -1,6 +1,6 @@
 // Tests the slot files with a real daemon: what llama-server's own test expects (its test_slot_save
 // with the same model family), and files that are cut or damaged.
-#include "http/api/slot_routes.h"
+#include "http/api/routes.h"
 
 #include <gmock/gmock.h>
 

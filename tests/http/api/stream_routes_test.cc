@@ -1,5 +1,5 @@
 // Tests the routes of streams that outlive their clients.
-#include "http/api/stream_routes.h"
+#include "http/api/routes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,11 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "http/serve/error_reply.h"
 #include "http/serve/header_text.h"
-#include "http/serve/host_name.h"
-#include "http/serve/listen_address.h"
-#include "http/serve/reply_head.h"
+#include "http/serve/listening_socket.h"
+#include "http/serve/reply_writer.h"
+#include "http/serve/request.h"
 #include "http/serve/router.h"
 
 namespace kvd::http {

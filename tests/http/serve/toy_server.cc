@@ -12,7 +12,7 @@
 #include <new>
 
 #include "base/text.h"
-#include "http/loop/signal.h"
+#include "http/loop/await.h"
 
 namespace kvd::http::test {
 namespace {

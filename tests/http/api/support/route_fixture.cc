@@ -4,7 +4,7 @@
 #include <chrono>
 #include <functional>
 
-#include "http/serve/request_target.h"
+#include "http/serve/request.h"
 #include "tests/e2e/support/served_daemon.h"
 #include "text/json.h"
 

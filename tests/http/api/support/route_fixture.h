@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "http/answer/gateway.h"
-#include "http/loop/labelled_executor.h"
 #include "http/loop/turn_watch.h"
 #include "http/serve/router.h"
 #include "tests/http/value_at.h"
