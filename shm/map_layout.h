@@ -104,15 +104,14 @@ static_assert(sizeof(MapSequence) == 64);
 
 }  // namespace kvd::layout
 
-// MapGeometry: the size of a `map` segment, and the shards of its parts.
-//
-// MapGeometry is a value. The daemon computes the geometry; the client reads it from the segment's
-// header once and validates it.
-
 namespace kvd {
 
 enum class MapSection : std::uint8_t { kTotals, kSessions, kBlocks, kSequences };
 
+// MapGeometry: the size of a `map` segment, and the shards of its parts.
+//
+// MapGeometry is a value. The daemon computes the geometry; the client reads it from the segment's
+// header once and validates it.
 struct MapGeometry {
   std::uint32_t block_count = 0;
   std::uint32_t sequence_capacity = 0;

@@ -33,7 +33,7 @@ Await<void> Drain(std::unique_ptr<GenerationStream> stream, [[maybe_unused]] Slo
 
 }  // namespace
 
-std::optional<TooLong> FindTooLong(const Model& model, std::size_t prompt_tokens) {
+std::optional<TooLong> FindTooLong(const ServedModel& model, std::size_t prompt_tokens) {
   if (prompt_tokens < model.slot_cells()) return std::nullopt;
   return TooLong{static_cast<std::uint32_t>(prompt_tokens), model.slot_cells()};
 }
@@ -55,12 +55,12 @@ std::uint32_t Answer::SeedOf(const AnswerRequest& request) {
   return seed;
 }
 
-Answer::Answer(Tenant& tenant, AnswerRequest request)
+Answer::Answer(TenantSession& tenant, AnswerRequest request)
     : tenant_(tenant),
       request_(std::move(request)),
       count_(tenant),
-      place_(std::make_unique<AnswerPlace>(tenant, request_)),
-      daemon_(request_, *place_, count_),
+      sequence_(std::make_unique<AnswerSequence>(tenant, request_)),
+      daemon_(request_, *sequence_, count_),
       time_limit_(request_.predict_time_max) {
   if (request_.seed == kRandomSeed) request_.seed = SeedOf(request_);
   count_.end().seed = request_.seed;
@@ -71,13 +71,13 @@ Answer::Answer(Tenant& tenant, AnswerRequest request)
 void Answer::ResetSources() {
   const auto text_of = [this](std::span<const TokenId> tokens) {
     const std::uint16_t flags = FlagIf(request_.shows_special, wire::kFlagSpecial);
-    return place_->session()->Detokenize(tokens, flags);
+    return sequence_->session()->Detokenize(tokens, flags);
   };
   budgeted_.emplace(daemon_, request_.reasoning_limit, text_of);
-  shifted_.emplace(*budgeted_, *place_, request_.shifts_context);
+  shifted_.emplace(*budgeted_, *sequence_, request_.shifts_context);
 }
 
-Await<Result<std::unique_ptr<Answer>>> Answer::Start(Tenant& tenant, AnswerRequest request) {
+Await<Result<std::unique_ptr<Answer>>> Answer::Start(TenantSession& tenant, AnswerRequest request) {
   std::unique_ptr<Answer> answer(new Answer(tenant, std::move(request)));
   KVD_CO_CHECK_OK(co_await answer->Begin());
   co_return answer;
@@ -86,18 +86,19 @@ Await<Result<std::unique_ptr<Answer>>> Answer::Start(Tenant& tenant, AnswerReque
 Answer::~Answer() {
   auto stream = daemon_.TakeStream();
   if (!stream) {
-    place_->Drop();
+    sequence_->Drop();
     return;
   }
-  const SequenceHandle branch = place_->is_branch() ? place_->sequence() : SequenceHandle::kNone;
+  const SequenceHandle branch =
+      sequence_->is_branch() ? sequence_->handle() : SequenceHandle::kNone;
   asio::co_spawn(tenant_.loop(),
-                 Drain(std::move(stream), place_->TakeLease(), place_->session(), branch),
+                 Drain(std::move(stream), sequence_->TakeLease(), sequence_->session(), branch),
                  asio::detached);
 }
 
 Await<Status> Answer::Begin() {
   if (request_.prompt.empty()) co_return Fail(Code::kInvalidArgument, "prompt: empty");
-  KVD_CO_CHECK_OK(place_->OpenSession());
+  KVD_CO_CHECK_OK(sequence_->OpenSession());
   const LoggedStart* const logged =
       request_.journal ? request_.journal->FindStart(request_.number) : nullptr;
   if (logged != nullptr) co_return BeginAgain(*logged);
@@ -109,21 +110,21 @@ Await<Status> Answer::Begin() {
 }
 
 Await<Status> Answer::BeginInSlot() {
-  KVD_CO_CHECK_OK(co_await place_->LeaseSlot());
+  KVD_CO_CHECK_OK(co_await sequence_->LeaseSlot());
   co_return co_await BeginBehindPrefix();
 }
 
 Await<Status> Answer::BeginBehindPrefix() {
-  KVD_CO_TRY(const PromptPrefix prefix, co_await place_->FindPrefix());
+  KVD_CO_TRY(const PromptPrefix prefix, co_await sequence_->FindPrefix());
   AnswerEnd& end = count_.end();
-  end.slot = place_->slot()->number;
+  end.slot = sequence_->slot()->number;
   end.cached_tokens = prefix.cached_tokens;
   end.cache = prefix.cache;
   co_return Generate(prefix.tokens, 0);
 }
 
 Await<Status> Answer::BeginAtFork() {
-  KVD_CO_TRY(const ForkContext::Branch branch, co_await place_->TakeFork());
+  KVD_CO_TRY(const ForkContext::Branch branch, co_await sequence_->TakeFork());
   AnswerEnd& end = count_.end();
   end.cached_tokens = branch.cached_tokens;
   end.prompt_time = branch.prompt_time;
@@ -132,7 +133,7 @@ Await<Status> Answer::BeginAtFork() {
 }
 
 Status Answer::BeginAgain(const LoggedStart& start) {
-  place_->BeginAgain(start);
+  sequence_->BeginAgain(start);
   count_.BeginAgain(start);
   return Generate(start.first, start.flags);
 }
@@ -145,7 +146,7 @@ Status Answer::Generate(std::uint32_t first, std::uint32_t flags) {
   const std::int32_t most = request_.predict_max;
   return shifted_->Begin({.tokens = prompt.subspan(std::min<std::size_t>(first, prompt.size())),
                           .first = first,
-                          .tokens_max = most < 0 ? GenerationPart::kNoLimit : most,
+                          .tokens_max = most < 0 ? GenerationPortion::kNoLimit : most,
                           .flags = flags,
                           .may_skip_last = !needs_last});
 }
@@ -155,7 +156,7 @@ Await<Status> Answer::StartOver() {
   delivered_.StartOver();
   count_.StartOver();
   ResetSources();
-  KVD_CO_CHECK_OK(co_await place_->TakeNew(count_.end().slot));
+  KVD_CO_CHECK_OK(co_await sequence_->TakeNew(count_.end().slot));
   if (request_.journal) request_.journal->Claim(request_.number);
   if (daemon_.is_cancelled()) co_return Fail(Code::kCancelled, "the answer was cancelled");
   co_return Generate(0, 0);
@@ -163,10 +164,10 @@ Await<Status> Answer::StartOver() {
 
 Await<Result<std::optional<AnswerPiece>>> Answer::NextOfSources() {
   auto piece = co_await shifted_->Next();
-  const bool has_guessed = place_->TakeGuess();
+  const bool has_guessed = sequence_->TakeGuess();
   if (piece) co_return piece;
   if (has_guessed && !daemon_.is_cancelled()) {
-    place_->WaitForRemovals();
+    sequence_->WaitForRemovals();
     KVD_CO_CHECK_OK(co_await BeginBehindPrefix());
   } else if (daemon_.is_lost()) {
     KVD_CO_CHECK_OK(co_await StartOver());
@@ -178,8 +179,8 @@ Await<Result<std::optional<AnswerPiece>>> Answer::NextOfSources() {
 
 void Answer::Count(const AnswerPiece& piece) {
   if (piece.is_progress) return;
-  place_->Append(piece.tokens);
-  count_.TakePiece(piece, place_->cells());
+  sequence_->Append(piece.tokens);
+  count_.TakePiece(piece, sequence_->cells());
   if (!piece.tokens.empty() && time_limit_.IsUp()) Cancel();
 }
 
@@ -212,7 +213,7 @@ Await<Result<std::optional<AnswerPiece>>> Answer::Next() {
 // How several answers to one prompt begin: the prompt is computed once, by the first answer, and
 // the others continue forks of its sequence.
 
-std::unique_ptr<Answer> Answer::BranchOf(Tenant& tenant, const AnswerRequest& request,
+std::unique_ptr<Answer> Answer::BranchOf(TenantSession& tenant, const AnswerRequest& request,
                                          std::uint32_t index) {
   AnswerRequest own = request;
   own.number += index;
@@ -220,20 +221,20 @@ std::unique_ptr<Answer> Answer::BranchOf(Tenant& tenant, const AnswerRequest& re
   return std::unique_ptr<Answer>(new Answer(tenant, std::move(own)));
 }
 
-Result<std::vector<std::unique_ptr<Answer>>> Answer::BeginManyAgain(Tenant& tenant,
+Result<std::vector<std::unique_ptr<Answer>>> Answer::BeginManyAgain(TenantSession& tenant,
                                                                     const AnswerRequest& request,
                                                                     std::uint32_t count) {
   std::vector<std::unique_ptr<Answer>> answers;
   for (std::uint32_t i = 0; i < count; ++i) {
     answers.push_back(BranchOf(tenant, request, i));
     Answer& answer = *answers.back();
-    KVD_CHECK_OK(answer.place_->OpenSession());
+    KVD_CHECK_OK(answer.sequence_->OpenSession());
     KVD_CHECK_OK(answer.BeginAgain(*request.journal->FindStart(answer.request_.number)));
   }
   return answers;
 }
 
-Await<Result<std::unique_ptr<Answer>>> Answer::ComputePrompt(Tenant& tenant,
+Await<Result<std::unique_ptr<Answer>>> Answer::ComputePrompt(TenantSession& tenant,
                                                              AnswerRequest request) {
   request.predict_max = 0;
   request.journal = nullptr;
@@ -246,7 +247,7 @@ Await<Result<std::unique_ptr<Answer>>> Answer::ComputePrompt(Tenant& tenant,
   }
 }
 
-Await<Result<std::vector<std::unique_ptr<Answer>>>> Answer::StartMany(Tenant& tenant,
+Await<Result<std::vector<std::unique_ptr<Answer>>>> Answer::StartMany(TenantSession& tenant,
                                                                       AnswerRequest request,
                                                                       std::uint32_t count) {
   std::vector<std::unique_ptr<Answer>> answers;
@@ -276,7 +277,7 @@ Await<Result<std::vector<std::unique_ptr<Answer>>>> Answer::StartMany(Tenant& te
   const auto prompt_tokens = static_cast<std::uint32_t>(request.prompt.size());
   for (std::uint32_t i = 1; i < count; ++i) {
     std::unique_ptr<Answer> branch = BranchOf(tenant, request, i);
-    branch->place_->TakeBranch(first->session(), forks[i - 1]);
+    branch->sequence_->TakeBranch(first->session(), forks[i - 1]);
     branch->count_.end().cached_tokens = prompt_tokens;
     branch->count_.end().slot = i;
     answers.push_back(std::move(branch));
@@ -308,14 +309,14 @@ Await<void> Answer::FindStopType(std::uint32_t finish) {
 
 Await<void> Answer::Complete() {
   co_await FindStopType(daemon_.result().finish);
-  if (request_.conversation && request_.number == 0 && !place_->is_shifted()) {
-    Conversation& conversation = *request_.conversation;
+  if (request_.conversation && request_.number == 0 && !sequence_->is_shifted()) {
+    EndedStream& conversation = *request_.conversation;
     const std::vector<TokenId>& answered = delivered_.tokens();
     conversation.model = tenant_.model().id();
     conversation.tokens = request_.prompt;
     conversation.tokens.insert(conversation.tokens.end(), answered.begin(), answered.end());
   }
-  place_->Finish(daemon_.result().skipped != 0);
+  sequence_->Finish(daemon_.result().skipped != 0);
   if (request_.journal && !delivered_.has_started_over()) {
     request_.journal->PutEnd(request_.number);
   }

@@ -40,7 +40,7 @@ struct AnswerEnd {
 
 class AnswerCount {
  public:
-  explicit AnswerCount(Tenant& tenant) : tenant_(tenant) {}
+  explicit AnswerCount(TenantSession& tenant) : tenant_(tenant) {}
 
   AnswerEnd& end() { return end_; }
   const AnswerEnd& end() const { return end_; }
@@ -62,7 +62,7 @@ class AnswerCount {
   void CountPrompt(const wire::GenerateResult& result, std::uint32_t first, bool is_branch,
                    bool is_logged);
 
-  Tenant& tenant_;
+  TenantSession& tenant_;
   AnswerEnd end_;
   bool has_counted_prompt_ = false;
 };

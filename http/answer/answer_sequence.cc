@@ -10,17 +10,17 @@ namespace kvd::http {
 // How an answer takes its slot, gives it back, and shifts its context. What a slot's sequence has
 // of a prompt is answer_sequence.cc.
 
-Status AnswerPlace::OpenSession() {
+Status AnswerSequence::OpenSession() {
   KVD_TRY(session_, tenant_.session());
   return {};
 }
 
-Await<void> AnswerPlace::Lease(std::optional<std::uint32_t> number) {
+Await<void> AnswerSequence::Lease(std::optional<std::uint32_t> number) {
   const AttemptPause pause(request_.journal.get());
   lease_ = co_await SlotLease::Acquire(tenant_.slots(), number, request_.prompt);
 }
 
-Await<Status> AnswerPlace::LeaseSlot() {
+Await<Status> AnswerSequence::LeaseSlot() {
   if (request_.slot && *request_.slot >= tenant_.slots().count()) {
     co_return Fail(Code::kInvalidArgument, "id_slot: ", *request_.slot, " is not within 0 to ",
                    tenant_.slots().count() - 1);
@@ -29,9 +29,9 @@ Await<Status> AnswerPlace::LeaseSlot() {
   co_return Status();
 }
 
-void AnswerPlace::EnterSlot() {
+void AnswerSequence::EnterSlot() {
   Slot& slot = lease_.slot();
-  slot.sequence = sequence_;
+  slot.sequence = handle_;
   lease_.Note();
   slot.tokens = request_.prompt;
   slot.are_tokens_unknown = true;
@@ -41,40 +41,40 @@ void AnswerPlace::EnterSlot() {
   slot.cached_tokens = slot.decoded_tokens = 0;
 }
 
-Await<Result<PromptPrefix>> AnswerPlace::FindPrefix() {
+Await<Result<PromptPrefix>> AnswerSequence::FindPrefix() {
   // While the answer waited, the session may have failed.
   KVD_CO_CHECK_OK(OpenSession());
   PromptPrefix prefix;
   KVD_CO_TRY(const std::size_t common, co_await PrepareSlot(prefix));
   prefix.tokens = static_cast<std::uint32_t>(common);
   prefix.cached_tokens = std::max(prefix.cached_tokens, prefix.tokens);
-  sequence_ = lease_.slot().sequence;
+  handle_ = lease_.slot().sequence;
   EnterSlot();
   cells_ = lease_.slot().prompt_tokens;
   co_return prefix;
 }
 
-Await<Result<ForkContext::Branch>> AnswerPlace::TakeFork() {
+Await<Result<ForkContext::Branch>> AnswerSequence::TakeFork() {
   KVD_CO_TRY(ForkContext::Branch branch, co_await request_.fork->Take());
-  turn_ = std::move(branch.turn);
+  permit_ = std::move(branch.permit);
   TakeBranch(std::move(branch.session), branch.sequence);
   co_return branch;
 }
 
-void AnswerPlace::TakeBranch(std::shared_ptr<DaemonSession> session, SequenceHandle sequence) {
+void AnswerSequence::TakeBranch(std::shared_ptr<DaemonSession> session, SequenceHandle sequence) {
   is_branch_ = true;
   session_ = std::move(session);
-  sequence_ = sequence;
+  handle_ = sequence;
   cells_ = static_cast<std::uint32_t>(request_.prompt.size());
 }
 
-void AnswerPlace::BeginAgain(const LoggedStart& start) {
+void AnswerSequence::BeginAgain(const LoggedStart& start) {
   cells_ = start.cells;
   is_branch_ = start.is_branch;
 }
 
-Await<Status> AnswerPlace::Claim(const LoggedStart& start, const AnswerEnd& end) {
-  if (sequence_ != SequenceHandle::kNone) co_return Status();
+Await<Status> AnswerSequence::Claim(const LoggedStart& start, const AnswerEnd& end) {
+  if (handle_ != SequenceHandle::kNone) co_return Status();
   if (start.first > request_.prompt.size()) {
     co_return Fail(Code::kCorrupt, "the journal belongs to another prompt");
   }
@@ -91,10 +91,10 @@ Await<Status> AnswerPlace::Claim(const LoggedStart& start, const AnswerEnd& end)
   if (start.session != session_->mark()) {
     co_return Fail(Code::kSessionLost, "the session that made the answer has ended");
   }
-  sequence_ = static_cast<SequenceHandle>(start.sequence);
+  handle_ = static_cast<SequenceHandle>(start.sequence);
   if (lease_) {
     const SequenceHandle held = lease_.slot().sequence;
-    if (held != sequence_ && held != SequenceHandle::kNone) session_->RetainLater(held);
+    if (held != handle_ && held != SequenceHandle::kNone) session_->RetainLater(held);
     EnterSlot();
     lease_.slot().cached_tokens = end.cached_tokens;
     lease_.slot().decoded_tokens = end.predicted_tokens;
@@ -103,7 +103,7 @@ Await<Status> AnswerPlace::Claim(const LoggedStart& start, const AnswerEnd& end)
   co_return Status();
 }
 
-Await<Status> AnswerPlace::TakeNew(std::uint32_t slot) {
+Await<Status> AnswerSequence::TakeNew(std::uint32_t slot) {
   Drop();
   kept_.reset();
   {
@@ -113,7 +113,7 @@ Await<Status> AnswerPlace::TakeNew(std::uint32_t slot) {
   cells_ = static_cast<std::uint32_t>(request_.prompt.size());
   knows_tokens_ = false;
   if (is_branch_) {
-    KVD_CO_TRY(sequence_, co_await session_->Create());
+    KVD_CO_TRY(handle_, co_await session_->Create());
     co_return Status();
   }
   if (!lease_) {
@@ -122,13 +122,13 @@ Await<Status> AnswerPlace::TakeNew(std::uint32_t slot) {
   }
   const std::uint32_t cached_tokens = lease_.slot().cached_tokens;
   KVD_CO_TRY([[maybe_unused]] const std::size_t none, co_await TakeFreshSequence(lease_.slot()));
-  sequence_ = lease_.slot().sequence;
+  handle_ = lease_.slot().sequence;
   EnterSlot();
   lease_.slot().cached_tokens = cached_tokens;
   co_return Status();
 }
 
-void AnswerPlace::Append(std::span<const TokenId> tokens) {
+void AnswerSequence::Append(std::span<const TokenId> tokens) {
   cells_ += static_cast<std::uint32_t>(tokens.size());
   if (!lease_) return;
   Slot& slot = lease_.slot();
@@ -136,12 +136,12 @@ void AnswerPlace::Append(std::span<const TokenId> tokens) {
   slot.decoded_tokens += static_cast<std::uint32_t>(tokens.size());
 }
 
-void AnswerPlace::NoteSkip(bool may_skip) {
+void AnswerSequence::NoteSkip(bool may_skip) {
   if (lease_) lease_.slot().lacks_last = may_skip;
 }
 
-void AnswerPlace::Finish(bool skipped) {
-  turn_.End();
+void AnswerSequence::Finish(bool skipped) {
+  permit_.End();
   if (!lease_) return;
   Slot& slot = lease_.slot();
   if (knows_tokens_) slot.are_tokens_unknown = false;
@@ -149,23 +149,23 @@ void AnswerPlace::Finish(bool skipped) {
   if (slot.lacks_last && !slot.tokens.empty()) slot.tokens.pop_back();
 }
 
-void AnswerPlace::Drop() {
-  if (is_branch_ && session_ && sequence_ != SequenceHandle::kNone) session_->DropLater(sequence_);
-  sequence_ = SequenceHandle::kNone;
+void AnswerSequence::Drop() {
+  if (is_branch_ && session_ && handle_ != SequenceHandle::kNone) session_->DropLater(handle_);
+  handle_ = SequenceHandle::kNone;
 }
 
-bool AnswerPlace::TakeGuess() {
+bool AnswerSequence::TakeGuess() {
   const bool has_guessed = expected_pos_ && !session_->is_failed();
   expected_pos_.reset();
   return has_guessed;
 }
 
-std::uint32_t AnswerPlace::room() const {
+std::uint32_t AnswerSequence::room() const {
   const std::uint32_t most = tenant_.model().slot_cells();
   return cells_ < most ? most - cells_ : 0;
 }
 
-Await<Result<bool>> AnswerPlace::Shift(bool is_done) {
+Await<Result<bool>> AnswerSequence::Shift(bool is_done) {
   const std::uint32_t most = tenant_.model().slot_cells();
   std::uint32_t keep = static_cast<std::uint32_t>(
       request_.keep < 0 ? request_.prompt.size() : static_cast<std::size_t>(request_.keep));
@@ -182,23 +182,23 @@ Await<Result<bool>> AnswerPlace::Shift(bool is_done) {
 }
 
 // An earlier process may have been killed between the two verbs, so what was done is asked for.
-Await<Result<bool>> AnswerPlace::RemoveAndShift(std::uint32_t keep, std::uint32_t removed) {
+Await<Result<bool>> AnswerSequence::RemoveAndShift(std::uint32_t keep, std::uint32_t removed) {
   const Pos begin{static_cast<std::int32_t>(keep)};
   const Pos end{static_cast<std::int32_t>(keep + removed)};
-  KVD_CO_TRY(const wire::SequenceEntry before, co_await session_->Query(sequence_));
+  KVD_CO_TRY(const wire::SequenceEntry before, co_await session_->Query(handle_));
   if (before.cell_count == cells_) {
     const PosRange range{.begin = begin, .end = end};
-    const Status has_removed = co_await session_->RemoveRange(sequence_, range);
+    const Status has_removed = co_await session_->RemoveRange(handle_, range);
     if (!has_removed) co_return false;  // a window or a recurrent state does not allow it
   }
   if (before.next_pos == static_cast<std::int32_t>(cells_)) {
     const PosRange rest{.begin = end, .end = kPosEnd};
-    KVD_CO_CHECK_OK(co_await session_->Shift(sequence_, rest, -static_cast<std::int32_t>(removed)));
+    KVD_CO_CHECK_OK(co_await session_->Shift(handle_, rest, -static_cast<std::int32_t>(removed)));
   }
   co_return true;
 }
 
-void AnswerPlace::NoteShift(std::uint32_t keep, std::uint32_t removed) {
+void AnswerSequence::NoteShift(std::uint32_t keep, std::uint32_t removed) {
   cells_ -= removed;
   kept_ = std::min(kept_.value_or(keep), keep);
   if (!lease_) return;
@@ -223,7 +223,7 @@ constexpr std::size_t kShortestShared = 16;
 
 }  // namespace
 
-Await<std::size_t> AnswerPlace::AskWhy(CacheReport& cache) {
+Await<std::size_t> AnswerSequence::AskWhy(CacheReport& cache) {
   const std::span<const TokenId> prompt(request_.prompt);
   const auto bytes = std::as_bytes(prompt);
   const auto why = co_await session_->Call(wire::WhyArgs{}, PayloadOf(bytes));
@@ -237,7 +237,7 @@ Await<std::size_t> AnswerPlace::AskWhy(CacheReport& cache) {
   co_return why->record.reused;
 }
 
-Await<Status> AnswerPlace::RemoveTail(const Slot& slot, std::size_t begin) {
+Await<Status> AnswerSequence::RemoveTail(const Slot& slot, std::size_t begin) {
   const Pos first{static_cast<std::int32_t>(begin)};
   const PosRange range{.begin = first, .end = kPosEnd};
   // A recurrent model may compute tokens again. A process that resumes from the journal must find
@@ -251,14 +251,14 @@ Await<Status> AnswerPlace::RemoveTail(const Slot& slot, std::size_t begin) {
   co_return Status();
 }
 
-Await<Result<std::size_t>> AnswerPlace::TakeFreshSequence(Slot& slot) {
+Await<Result<std::size_t>> AnswerSequence::TakeFreshSequence(Slot& slot) {
   if (slot.sequence != SequenceHandle::kNone) session_->RetainLater(slot.sequence);
   slot.sequence = SequenceHandle::kNone;
   KVD_CO_TRY(slot.sequence, co_await session_->Create());
   co_return 0;
 }
 
-Await<Result<std::size_t>> AnswerPlace::PrepareSlot(PromptPrefix& prefix) {
+Await<Result<std::size_t>> AnswerSequence::PrepareSlot(PromptPrefix& prefix) {
   Slot& slot = lease_.slot();
   const std::size_t reusable_max = request_.prompt.size() - 1;  // the last token is computed
   if (slot.sequence != SequenceHandle::kNone && slot.are_tokens_unknown) {

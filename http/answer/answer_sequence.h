@@ -21,13 +21,6 @@
 
 namespace kvd::http {
 
-// AnswerPlace: the sequence in which an answer is computed: that of a slot, which the answer
-// leases, or a branch, which the answer owns.
-//
-// Invariant: while the place has a lease, the slot's sequence is the answer's, and what the slot
-// notes of its tokens is right, or noted as unknown. An answer of an earlier process has no
-// sequence before Claim.
-
 // What a slot's sequence holds of a prompt.
 struct PromptPrefix {
   std::uint32_t tokens = 0;
@@ -35,24 +28,31 @@ struct PromptPrefix {
   CacheReport cache;
 };
 
-class AnswerPlace final : public BoundedContext {
+// AnswerSequence: the sequence in which an answer is computed: that of a slot, which the answer
+// leases, or a branch, which the answer owns.
+//
+// Invariant: while it has a lease, the slot's sequence is the answer's, and what the slot
+// notes of its tokens is right, or noted as unknown. An answer of an earlier process has no
+// sequence before Claim.
+class AnswerSequence final : public BoundedContext {
  public:
-  // `request` outlives the place.
-  AnswerPlace(Tenant& tenant, const AnswerRequest& request) : tenant_(tenant), request_(request) {}
+  // `request` outlives the AnswerSequence.
+  AnswerSequence(TenantSession& tenant, const AnswerRequest& request)
+      : tenant_(tenant), request_(request) {}
 
-  // Errors: those of Tenant::session.
+  // Errors: those of TenantSession::session.
   Status OpenSession();
   // Waits for the slot of the request. Errors: kInvalidArgument: there is no such slot.
   Await<Status> LeaseSlot();
   // Makes the slot's sequence hold a prefix of the prompt. REQUIRES: LeaseSlot has returned.
   Await<Result<PromptPrefix>> FindPrefix();
-  // Takes a fork of the request's context. The branch's `session` and `turn` stay here.
+  // Takes a fork of the request's context. The branch's `session` and `permit` stay here.
   Await<Result<ForkContext::Branch>> TakeFork();
   // Takes a sequence that holds the whole prompt.
   void TakeBranch(std::shared_ptr<DaemonSession> session, SequenceHandle sequence);
   // The answer was begun by an earlier process.
   void BeginAgain(const LoggedStart& start);
-  // Takes the slot and the sequence of an earlier process, unless the place has them. `end`: the
+  // Takes the slot and the sequence of an earlier process, unless this object has them. `end`: the
   // numbers of the answer so far. Errors: kNotFound, kSessionLost, kCorrupt; those of the session.
   Await<Status> Claim(const LoggedStart& start, const AnswerEnd& end);
   // Takes a new sequence instead of one that is lost, in the slot `slot` if there is such a slot.
@@ -80,7 +80,7 @@ class AnswerPlace final : public BoundedContext {
   std::optional<Pos> expected_pos() const { return expected_pos_; }
 
   const std::shared_ptr<DaemonSession>& session() const { return session_; }
-  SequenceHandle sequence() const { return sequence_; }
+  SequenceHandle handle() const { return handle_; }
   bool is_branch() const { return is_branch_; }
   bool is_shifted() const { return kept_.has_value(); }
   std::uint32_t cells() const { return cells_; }
@@ -103,13 +103,13 @@ class AnswerPlace final : public BoundedContext {
   Await<Result<bool>> RemoveAndShift(std::uint32_t keep, std::uint32_t removed);
   void NoteShift(std::uint32_t keep, std::uint32_t removed);
 
-  Tenant& tenant_;
+  TenantSession& tenant_;
   const AnswerRequest& request_;
   std::shared_ptr<DaemonSession> session_;
-  SequenceHandle sequence_ = SequenceHandle::kNone;
+  SequenceHandle handle_ = SequenceHandle::kNone;
   bool is_branch_ = false;
   SlotLease lease_;
-  ForkContext::Turn turn_;
+  ForkContext::Permit permit_;
   std::uint32_t cells_ = 0;            // of the sequence
   std::optional<std::uint32_t> kept_;  // tokens before the first that a shift has removed
   bool knows_tokens_ = true;           // of the slot, when the answer is complete

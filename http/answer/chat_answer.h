@@ -44,7 +44,7 @@ enum class ChatFinish : std::uint8_t {
 class ChatAnswer {
  public:
   // Starts `count` answers, whose prompt is computed once. Errors: those of Answer::StartMany.
-  static Await<Result<std::vector<std::unique_ptr<ChatAnswer>>>> Start(Tenant& tenant,
+  static Await<Result<std::vector<std::unique_ptr<ChatAnswer>>>> Start(TenantSession& tenant,
                                                                        const ChatPlan& plan,
                                                                        std::uint32_t count = 1);
 

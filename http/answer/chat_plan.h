@@ -70,10 +70,10 @@ struct ChatPlan {
 
 // Formats a chat. Errors: kInvalidArgument, with the field's name or the template's own text;
 // kUnsupported: a content part that is not text; kNotFound: no such template; those of the session.
-Await<Result<ChatText>> FormatChat(Tenant& tenant, ChatInput input);
+Await<Result<ChatText>> FormatChat(TenantSession& tenant, ChatInput input);
 
 // Plans the answer. `request` has everything but the prompt: sampling, limits, stops, a grammar of
 // the client. Errors: those of FormatChat, of the schemas of tools and of the answer.
-Await<Result<ChatPlan>> PlanChat(Tenant& tenant, ChatInput input, AnswerRequest request);
+Await<Result<ChatPlan>> PlanChat(TenantSession& tenant, ChatInput input, AnswerRequest request);
 
 }  // namespace kvd::http

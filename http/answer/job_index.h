@@ -29,13 +29,6 @@ struct Job {
   std::chrono::steady_clock::time_point over_at{};
 };
 
-// JobIndex: finds jobs by tenant and id with a hash, which is keyed so that clients cannot choose
-// ids that collide.
-//
-// A job is found by its id and by its conversation. Clients make variants of an id by appending
-// "::" and a text, and ask for all variants of an id at once. Therefore each name is also found by
-// its stems: the parts before its first and before its last "::". A lookup costs what it finds.
-
 // A hash of texts with a random key.
 struct KeyedHash {
   std::uint64_t key0 = Request::NewNonce();
@@ -43,6 +36,12 @@ struct KeyedHash {
   std::size_t operator()(const std::string& text) const { return SipHash24(key0, key1, text); }
 };
 
+// JobIndex: finds jobs by tenant and id with a hash, which is keyed so that clients cannot choose
+// ids that collide.
+//
+// A job is found by its id and by its conversation. Clients make variants of an id by appending
+// "::" and a text, and ask for all variants of an id at once. Therefore each name is also found by
+// its stems: the parts before its first and before its last "::". A lookup costs what it finds.
 class JobIndex {
  public:
   using JobPointer = std::shared_ptr<Job>;

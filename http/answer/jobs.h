@@ -117,7 +117,7 @@ class Jobs {
 };
 
 // The reply to a request whose job could not be started: 400, 429 (a limit) or 503.
-Reply RefusalOf(const Error& error);
+GatewayReply RefusalOf(const Error& error);
 
 // Wraps a handler: a request with an X-Conversation-Id runs as a job, whose stream the client
 // follows; every other request runs as it is. REQUIRES: `jobs` outlives the handler.

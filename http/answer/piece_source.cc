@@ -5,19 +5,19 @@
 
 namespace kvd::http {
 
-Status ShiftedSource::Begin(const GenerationPart& part) {
-  part_ = part;
-  left_ = part.tokens_max;
-  return BeginWithinRoom(part);
+Status ShiftedSource::Begin(const GenerationPortion& portion) {
+  portion_ = portion;
+  left_ = portion.tokens_max;
+  return BeginWithinRoom(portion);
 }
 
-Status ShiftedSource::BeginWithinRoom(GenerationPart part) {
+Status ShiftedSource::BeginWithinRoom(GenerationPortion portion) {
   const std::uint32_t room =
-      std::min<std::uint32_t>(context_.room(), static_cast<std::uint32_t>(part.kNoLimit));
-  part.tokens_max = std::min(left_, static_cast<std::int32_t>(room));
+      std::min<std::uint32_t>(context_.room(), static_cast<std::uint32_t>(portion.kNoLimit));
+  portion.tokens_max = std::min(left_, static_cast<std::int32_t>(room));
   // A generation that a shift continues has its last token computed.
-  part.may_skip_last = part.may_skip_last && (part.tokens_max == left_ || !shifts_);
-  return inner_.Begin(part);
+  portion.may_skip_last = portion.may_skip_last && (portion.tokens_max == left_ || !shifts_);
+  return inner_.Begin(portion);
 }
 
 Await<Result<bool>> ShiftedSource::GoesOn() {
@@ -28,9 +28,9 @@ Await<Result<bool>> ShiftedSource::GoesOn() {
   KVD_CO_TRY(const bool has_shifted, co_await context_.Shift(!is_first));
   if (!has_shifted) co_return false;
   KVD_CO_CHECK_OK(BeginWithinRoom({.tokens = {},
-                                   .first = part_.next_first(),
+                                   .first = portion_.next_first(),
                                    .flags = wire::kContinue | wire::kResumeSampler,
-                                   .may_skip_last = part_.may_skip_last}));
+                                   .may_skip_last = portion_.may_skip_last}));
   co_return true;
 }
 
@@ -38,7 +38,7 @@ Await<Result<std::optional<AnswerPiece>>> ShiftedSource::Next() {
   for (;;) {
     KVD_CO_TRY(std::optional<AnswerPiece> piece, co_await inner_.Next());
     if (piece) {
-      if (left_ != GenerationPart::kNoLimit)
+      if (left_ != GenerationPortion::kNoLimit)
         left_ -= static_cast<std::int32_t>(piece->tokens.size());
       co_return piece;
     }
@@ -122,20 +122,20 @@ bool ReasoningBudget::EndPortion() {
   return true;
 }
 
-Status BudgetedSource::Begin(const GenerationPart& part) {
-  part_ = part;
-  left_ = part.tokens_max;
-  return BeginPortion(part);
+Status BudgetedSource::Begin(const GenerationPortion& portion) {
+  portion_ = portion;
+  left_ = portion.tokens_max;
+  return BeginPortion(portion);
 }
 
-Status BudgetedSource::BeginPortion(GenerationPart part) {
-  part.tokens_max = left_;
+Status BudgetedSource::BeginPortion(GenerationPortion portion) {
+  portion.tokens_max = left_;
   if (!budget_.is_over()) {
-    part.tokens_max = std::min(left_, static_cast<std::int32_t>(budget_.room()));
+    portion.tokens_max = std::min(left_, static_cast<std::int32_t>(budget_.room()));
     // A portion that ends before the generation is continued.
-    part.may_skip_last = part.may_skip_last && part.tokens_max == left_;
+    portion.may_skip_last = portion.may_skip_last && portion.tokens_max == left_;
   }
-  return inner_.Begin(part);
+  return inner_.Begin(portion);
 }
 
 void BudgetedSource::Count(const AnswerPiece& piece) {
@@ -151,21 +151,21 @@ bool BudgetedSource::goes_on() const {
 Await<Result<std::optional<AnswerPiece>>> BudgetedSource::Continue() {
   const bool is_forced = budget_.EndPortion();
   KVD_CO_TRY([[maybe_unused]] const bool is_first, co_await inner_.Prepare());
-  GenerationPart part{.tokens = {},
-                      .first = part_.next_first(),
-                      .flags = wire::kResumeSampler,
-                      .may_skip_last = part_.may_skip_last};
+  GenerationPortion portion{.tokens = {},
+                            .first = portion_.next_first(),
+                            .flags = wire::kResumeSampler,
+                            .may_skip_last = portion_.may_skip_last};
   std::optional<AnswerPiece> forced;
   if (is_forced) {
     const std::span<const TokenId> tokens(budget_.forced());
-    part.tokens = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(left_)));
+    portion.tokens = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(left_)));
     forced.emplace();
-    KVD_CO_TRY(forced->text, co_await text_of_(part.tokens));
-    forced->tokens.assign(part.tokens.begin(), part.tokens.end());
+    KVD_CO_TRY(forced->text, co_await text_of_(portion.tokens));
+    forced->tokens.assign(portion.tokens.begin(), portion.tokens.end());
     Count(*forced);
   }
-  if (part.tokens.empty()) part.flags |= wire::kContinue;
-  KVD_CO_CHECK_OK(BeginPortion(part));
+  if (portion.tokens.empty()) portion.flags |= wire::kContinue;
+  KVD_CO_CHECK_OK(BeginPortion(portion));
   co_return forced;
 }
 

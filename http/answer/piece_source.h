@@ -19,6 +19,21 @@
 
 namespace kvd::http {
 
+// What a generation appends to the sequence of its answer.
+struct GenerationPortion {
+  static constexpr std::int32_t kNoLimit = std::numeric_limits<std::int32_t>::max();
+
+  // Are computed first, and outlive the generation. Empty: it continues behind the last token.
+  std::span<const TokenId> tokens;
+  std::uint32_t first = 0;      // index of the first of them in the prompt; its size: behind it
+  std::int32_t tokens_max = 0;  // to predict
+  std::uint32_t flags = 0;      // wire::kContinue, wire::kResumeSampler
+  bool may_skip_last = false;   // the last token need not be computed (wire::kSkipLast)
+
+  // Of the tokens of a portion that follows this one.
+  std::uint32_t next_first() const { return first + static_cast<std::uint32_t>(tokens.size()); }
+};
+
 // PieceSource: a source of the pieces of one answer.
 //
 // An answer is made by sources that lie over each other, and each has the same interface:
@@ -30,22 +45,6 @@ namespace kvd::http {
 // A source gives the pieces of one generation, which Begin begins, as the source below it does, and
 // hides the generations that it begins itself. So the caller of the last source sees one generation
 // from the first token of the answer to the last.
-
-// What a generation appends to the sequence of its answer.
-struct GenerationPart {
-  static constexpr std::int32_t kNoLimit = std::numeric_limits<std::int32_t>::max();
-
-  // Are computed first, and outlive the generation. Empty: it continues behind the last token.
-  std::span<const TokenId> tokens;
-  std::uint32_t first = 0;      // index of the first of them in the prompt; its size: behind it
-  std::int32_t tokens_max = 0;  // to predict
-  std::uint32_t flags = 0;      // wire::kContinue, wire::kResumeSampler
-  bool may_skip_last = false;   // the last token need not be computed (wire::kSkipLast)
-
-  // Of the tokens of a part that follows this one.
-  std::uint32_t next_first() const { return first + static_cast<std::uint32_t>(tokens.size()); }
-};
-
 class PieceSource {
  public:
   PieceSource() = default;
@@ -54,7 +53,7 @@ class PieceSource {
   PieceSource& operator=(const PieceSource&) = delete;
 
   // Begins a generation. The one before has ended.
-  virtual Status Begin(const GenerationPart& part) = 0;
+  virtual Status Begin(const GenerationPortion& portion) = 0;
   // Waits for the next piece; nullopt: the generation has ended, and result() is set.
   virtual Await<Result<std::optional<AnswerPiece>>> Next() = 0;
   // Before a further generation of the same answer: makes sure that the answer has its sequence.
@@ -70,11 +69,6 @@ inline bool EndsAtLimit(const wire::GenerateResult& result) {
          result.finish != wire::kFinishStop;
 }
 
-// ShiftedSource: generations that a full context ends, or that go on after a shift of it.
-//
-// Invariant: no generation of the source below is asked for more tokens than the context has room
-// for, and all of them together predict at most the tokens that Begin was given.
-
 // The cells of an answer, as far as their number limits the answer.
 class BoundedContext {
  public:
@@ -87,13 +81,17 @@ class BoundedContext {
   virtual Await<Result<bool>> Shift(bool is_done) = 0;
 };
 
+// ShiftedSource: generations that a full context ends, or that go on after a shift of it.
+//
+// Invariant: no generation of the source below is asked for more tokens than the context has room
+// for, and all of them together predict at most the tokens that Begin was given.
 class ShiftedSource final : public PieceSource {
  public:
   // `inner` and `context` outlive the source. `shifts`: false: the answer ends in a full context.
   ShiftedSource(PieceSource& inner, BoundedContext& context, bool shifts)
       : inner_(inner), context_(context), shifts_(shifts) {}
 
-  Status Begin(const GenerationPart& part) override;
+  Status Begin(const GenerationPortion& portion) override;
   Await<Result<std::optional<AnswerPiece>>> Next() override;
   Await<Result<bool>> Prepare() override { return inner_.Prepare(); }
   const wire::GenerateResult& result() const override { return inner_.result(); }
@@ -101,15 +99,15 @@ class ShiftedSource final : public PieceSource {
   bool is_truncated() const { return is_truncated_; }
 
  private:
-  Status BeginWithinRoom(GenerationPart part);
+  Status BeginWithinRoom(GenerationPortion portion);
   // The generation of the source below has ended. Returns whether another one was begun.
   Await<Result<bool>> GoesOn();
 
   PieceSource& inner_;
   BoundedContext& context_;
   const bool shifts_;
-  GenerationPart part_;    // that Begin was given
-  std::int32_t left_ = 0;  // of its tokens; kNoLimit: any number
+  GenerationPortion portion_;  // that Begin was given
+  std::int32_t left_ = 0;      // of its tokens; kNoLimit: any number
   bool is_truncated_ = false;
 };
 
@@ -183,14 +181,14 @@ class BudgetedSource final : public PieceSource {
         budget_(limit ? ReasoningBudget(*limit) : ReasoningBudget()),
         text_of_(std::move(text_of)) {}
 
-  Status Begin(const GenerationPart& part) override;
+  Status Begin(const GenerationPortion& portion) override;
   Await<Result<std::optional<AnswerPiece>>> Next() override;
   Await<Result<bool>> Prepare() override { return inner_.Prepare(); }
   const wire::GenerateResult& result() const override { return inner_.result(); }
 
  private:
-  // Begins a part with as many tokens as the generation and the budget leave.
-  Status BeginPortion(GenerationPart part);
+  // Begins a portion with as many tokens as the generation and the budget leave.
+  Status BeginPortion(GenerationPortion portion);
   void Count(const AnswerPiece& piece);
   bool goes_on() const;
   // Begins the next portion. Returns the piece of the forced tokens, if it begins with them.
@@ -199,8 +197,8 @@ class BudgetedSource final : public PieceSource {
   PieceSource& inner_;
   ReasoningBudget budget_;
   TextOf text_of_;
-  GenerationPart part_;    // that Begin was given
-  std::int32_t left_ = 0;  // of its tokens
+  GenerationPortion portion_;  // that Begin was given
+  std::int32_t left_ = 0;      // of its tokens
 };
 
 }  // namespace kvd::http

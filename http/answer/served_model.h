@@ -1,8 +1,8 @@
-// Model: what the routes need to know of the model of one daemon: its names, its numbers, its chat
-// templates with their formats of calls and reasoning.
+// ServedModel: what the routes need to know of the model of one daemon: its names, its numbers, its
+// chat templates with their formats of calls and reasoning.
 //
-// A Model is made once, after the first session with its daemon was opened, and is not changed
-// afterwards, but for the cache of parsed templates.
+// A ServedModel is made once, after the first session with its daemon was opened, and is not
+// changed afterwards, but for the cache of parsed templates.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 namespace kvd::http {
 
 // A chat template and what its text says about answers.
-struct ChatForm {
+struct TemplateReading {
   ChatFormatter formatter;
   ToolFormat tool_format = ToolFormat::kJson;
   ReasoningTags reasoning;
@@ -33,12 +33,12 @@ struct ChatForm {
   std::vector<MarkerToken> markers;
 };
 
-class Model {
+class ServedModel {
  public:
   // Errors: those of the session; kInvalidArgument: the template of the settings cannot be parsed.
-  static Await<Result<std::unique_ptr<Model>>> Create(DaemonSession& session,
-                                                      const Settings& settings,
-                                                      std::vector<std::string> names);
+  static Await<Result<std::unique_ptr<ServedModel>>> Create(DaemonSession& session,
+                                                            const Settings& settings,
+                                                            std::vector<std::string> names);
 
   // The first name is the id that replies show.
   const std::vector<std::string>& names() const { return names_; }
@@ -56,11 +56,12 @@ class Model {
 
   // The form of a request's chats. `choice`: ChatRequest::chat_template; empty: the template of the
   // settings, else the model's. Errors: those of ChatFormatter::Create.
-  Await<Result<std::shared_ptr<const ChatForm>>> Form(DaemonSession& session,
-                                                      const std::string& choice, bool has_tools);
+  Await<Result<std::shared_ptr<const TemplateReading>>> ReadTemplate(DaemonSession& session,
+                                                                     const std::string& choice,
+                                                                     bool has_tools);
 
  private:
-  Model(const Settings& settings, std::vector<std::string> names)
+  ServedModel(const Settings& settings, std::vector<std::string> names)
       : settings_(settings), names_(std::move(names)) {}
 
   const Settings& settings_;
@@ -71,7 +72,8 @@ class Model {
   std::int64_t created_unix_s_ = 0;
   std::uint32_t slot_count_ = 0;
   std::uint32_t slot_cells_ = 0;
-  std::map<std::string, std::shared_ptr<const ChatForm>> forms_;  // by choice, at most kFormsMax
+  std::map<std::string, std::shared_ptr<const TemplateReading>>
+      readings_;  // by choice, at most kReadingsMax
 };
 
 }  // namespace kvd::http

@@ -17,9 +17,9 @@
 
 namespace kvd::http {
 
-// SlotPlace: the folder of a tenant's slot files, and its limits. Files of one tenant have no names
-// that another tenant could give.
-struct SlotPlace {
+// SlotFolder: the folder of a tenant's slot files, and its limits. Files of one tenant have no
+// names that another tenant could give.
+struct SlotFolder {
   std::string directory = {};  // --slot-save-path; empty: there are no slot files
   std::string folder = {};     // below the directory; empty: the directory itself
   std::uint64_t bytes_max = 0;

@@ -30,11 +30,11 @@ struct Metrics {
   std::uint64_t tokens_max = 0;      // the longest sequence
 };
 
-// Tenant: one tenant's session with one daemon, with its slots.
+// TenantSession: one tenant's session with one daemon, with its slots.
 //
 // The session is opened when the tenant's first request comes, and again after it has failed; the
 // sequences of a failed session are gone, and so are those of the slots.
-class Tenant {
+class TenantSession {
  public:
   static constexpr std::chrono::seconds kDaemonTime{60};
   // How a session of this tenant is opened (backend/gateway_directory.h: it resumes the session of
@@ -42,8 +42,8 @@ class Tenant {
   using Open = std::function<Result<std::shared_ptr<DaemonSession>>()>;
 
   // `slots_path`: of the tenant's SlotFile; empty: slots do not outlive the process.
-  Tenant(Loop& loop, std::string name, Model& model, Workers& workers, Open open,
-         const std::string& slots_path)
+  TenantSession(Loop& loop, std::string name, ServedModel& model, LoopWorkers& workers, Open open,
+                const std::string& slots_path)
       : loop_(loop),
         name_(std::move(name)),
         model_(model),
@@ -54,10 +54,10 @@ class Tenant {
   }
 
   const std::string& name() const { return name_; }
-  Model& model() { return model_; }
+  ServedModel& model() { return model_; }
   Metrics& metrics() { return metrics_; }
   const Metrics& metrics() const { return metrics_; }
-  Workers& workers() { return workers_; }
+  LoopWorkers& workers() { return workers_; }
   Loop& loop() { return loop_; }
   Slots& slots() { return slots_; }
 
@@ -73,9 +73,9 @@ class Tenant {
  private:
   Loop& loop_;
   std::string name_;
-  Model& model_;
+  ServedModel& model_;
   Metrics metrics_;
-  Workers& workers_;
+  LoopWorkers& workers_;
   Open open_;
   std::shared_ptr<DaemonSession> session_;
   Slots slots_;

@@ -44,16 +44,16 @@ class EventStream {
 // "data: JSON\n\n"
 std::string DataEvent(const Value& data);
 
-// Takes the next event of the group into the form. Returns the text of the form's events.
-template <class Source, class Form>
-Await<Result<std::string>> TakeEvent(typename AnswerGroup<Source>::Event event, Form& form) {
+// Takes the next event of the group into the writer. Returns the text of the form's events.
+template <class Source, class Writer>
+Await<Result<std::string>> TakeEvent(typename AnswerGroup<Source>::Event event, Writer& writer) {
   if (event.error) co_return std::unexpected(std::move(*event.error));
-  if (event.piece) co_return co_await form.Take(event.index, *event.source, *event.piece);
-  co_return co_await form.End(event.index, *event.ended);
+  if (event.piece) co_return co_await writer.Take(event.index, *event.source, *event.piece);
+  co_return co_await writer.End(event.index, *event.ended);
 }
 
-template <class Source, class Form>
-Await<void> SendStream(AnswerGroup<Source>& group, Form& form, Responder& responder,
+template <class Source, class Writer>
+Await<void> SendStream(AnswerGroup<Source>& group, Writer& writer, Responder& responder,
                        std::chrono::seconds ping_time) {
   EventStream stream(responder);
   while (!group.is_over()) {
@@ -64,7 +64,7 @@ Await<void> SendStream(AnswerGroup<Source>& group, Form& form, Responder& respon
       if (!goes_on) co_return;
       continue;
     }
-    Result<std::string> text = co_await TakeEvent<Source>(std::move(*event), form);
+    Result<std::string> text = co_await TakeEvent<Source>(std::move(*event), writer);
     if (!text) {
       co_await stream.Fail(std::move(text).error());
       co_return;
@@ -73,34 +73,34 @@ Await<void> SendStream(AnswerGroup<Source>& group, Form& form, Responder& respon
     const bool goes_on = co_await stream.Send(std::move(*text));
     if (!goes_on) co_return;
   }
-  co_await stream.End(form.Last());
+  co_await stream.End(writer.Last());
 }
 
-template <class Source, class Form>
-Await<void> SendWhole(AnswerGroup<Source>& group, Form& form, Responder& responder) {
-  Reply reply;
+template <class Source, class Writer>
+Await<void> SendWhole(AnswerGroup<Source>& group, Writer& writer, Responder& responder) {
+  GatewayReply reply;
   while (!group.is_over()) {
     auto event = co_await group.Next();
     if (!event) co_return;
-    Result<std::string> text = co_await TakeEvent<Source>(std::move(*event), form);
+    Result<std::string> text = co_await TakeEvent<Source>(std::move(*event), writer);
     if (text) continue;
     reply = ReplyOf(text.error());
     co_await responder.Send(std::move(reply));
     co_return;
   }
-  reply.body = JsonText(form.Whole());
+  reply.body = JsonText(writer.Whole());
   co_await responder.Send(std::move(reply));
 }
 
 // Sends the answers, and cancels them when the client is gone.
-template <class Source, class Form>
-Await<void> SendAnswers(AnswerGroup<Source>& group, Form& form, const ReplyFields& fields,
+template <class Source, class Writer>
+Await<void> SendAnswers(AnswerGroup<Source>& group, Writer& writer, const ReplyFields& fields,
                         Responder& responder) {
   responder.OnGone([&group] { group.Cancel(); });
   if (fields.is_stream) {
-    co_await SendStream(group, form, responder, CommentTime(fields, responder));
+    co_await SendStream(group, writer, responder, CommentTime(fields, responder));
   } else {
-    co_await SendWhole(group, form, responder);
+    co_await SendWhole(group, writer, responder);
   }
   responder.OnGone(nullptr);
 }

@@ -163,7 +163,8 @@ Result<ChatInput> ReadChatInput(const Fields& fields, const Settings& settings) 
   return input;
 }
 
-Await<Result<ChatCall>> ReadChatCall(Tenant& tenant, const Value& body, const Request& request) {
+Await<Result<ChatCall>> ReadChatCall(TenantSession& tenant, const Value& body,
+                                     const Request& request) {
   const Settings& settings = tenant.model().settings();
   const Fields fields(body);
   ChatCall call;

@@ -21,7 +21,8 @@ struct ChatCall {
 };
 
 // Reads a chat. Errors: kInvalidArgument, with the field's name; those of the session.
-Await<Result<ChatCall>> ReadChatCall(Tenant& tenant, const Value& body, const Request& request);
+Await<Result<ChatCall>> ReadChatCall(TenantSession& tenant, const Value& body,
+                                     const Request& request);
 
 // The part that needs no session. Errors: kInvalidArgument, with the field's name.
 Result<ChatInput> ReadChatInput(const Fields& fields, const Settings& settings);

@@ -57,7 +57,7 @@ Result<ForkSource> OfResponse(const std::string& id, const std::string& stored) 
     const Value& member = response.dict().Find(name);
     if (!member.is_missing()) body.Set(name, member);
   }
-  KVD_TRY(const Value chat, OpenAiFormOfResponse(Value::Of(std::move(body)), items.items(), {}));
+  KVD_TRY(const Value chat, ReadResponseAsOpenAi(Value::Of(std::move(body)), items.items(), {}));
   source.messages = chat.dict().Find("messages");
   if (const Value& tools = chat.dict().Find("tools"); !tools.is_missing()) source.tools = tools;
   return source;
@@ -78,7 +78,7 @@ Value WithAnswer(const Value& messages, const ParsedAnswer& answer) {
   return Value::List(std::move(all));
 }
 
-Result<ForkSource> OfConversation(const std::string& id, const Conversation& conversation) {
+Result<ForkSource> OfEndedStream(const std::string& id, const EndedStream& conversation) {
   if (conversation.tokens.empty()) return Unfinished(id);
   ForkSource source{.tokens = conversation.tokens,
                     .snapshot = {},
@@ -100,13 +100,14 @@ Result<ForkSource> FindForkSource(Gateway& gateway, const std::string& tenant,
     return OfResponse(id, stored);
   }
   const std::shared_ptr<Job> job = gateway.jobs().Find(tenant, id);
-  if (job) return OfConversation(id, *job->buffer->conversation());
+  if (job) return OfEndedStream(id, *job->buffer->conversation());
   ForkSource source;
   source.snapshot = id;
   return source;
 }
 
-Await<Result<std::shared_ptr<ForkContext>>> OpenForkContext(Tenant& tenant, ForkSource source,
+Await<Result<std::shared_ptr<ForkContext>>> OpenForkContext(TenantSession& tenant,
+                                                            ForkSource source,
                                                             AnswerRequest request) {
   const std::vector<std::string>& names = tenant.model().names();
   if (!source.model.empty() && std::ranges::find(names, source.model) == names.end()) {
@@ -154,7 +155,7 @@ std::size_t CommonTokens(const std::vector<ChatPlan>& plans) {
 }
 
 // Puts the context's tokens in front of the prompts, which have no BOS then.
-void Prepend(const Model& model, const std::vector<TokenId>& context,
+void Prepend(const ServedModel& model, const std::vector<TokenId>& context,
              std::vector<ChatPlan>& plans) {
   for (ChatPlan& plan : plans) {
     std::vector<TokenId>& prompt = plan.request.prompt;
@@ -197,7 +198,8 @@ Result<std::vector<std::vector<Value>>> ReadForkPrompts(const Fields& fields) {
   return read;
 }
 
-Await<Result<ForkedChats>> PlanForkedChats(RouteCall route, Tenant& tenant, const Value& body) {
+Await<Result<ForkedChats>> PlanForkedChats(RouteCall route, TenantSession& tenant,
+                                           const Value& body) {
   const Fields fields(body);
   KVD_CO_TRY(const std::string fork_from, fields.String("fork_from"));
   KVD_CO_TRY(const auto prompts, ReadForkPrompts(fields));
@@ -206,7 +208,7 @@ Await<Result<ForkedChats>> PlanForkedChats(RouteCall route, Tenant& tenant, cons
   const Value context = ContextBody(body, source);
   KVD_CO_TRY(chats.call, co_await ReadChatCall(tenant, context, route.request));
   chats.call.request.journal = JournalOf(route.responder);
-  chats.call.request.conversation = ConversationOf(route.responder);
+  chats.call.request.conversation = EndedStreamOf(route.responder);
   std::vector<ChatPlan> plans;
   for (const std::vector<Value>& prompt : prompts) {
     ChatInput input = chats.call.input;

@@ -43,16 +43,17 @@ Result<ForkSource> FindForkSource(Gateway& gateway, const std::string& tenant,
 // The context of the source's tokens. The snapshot's cells are used if it exists; otherwise they
 // are computed from the tokens. `request`: as for ForkContext::OfTokens. Errors: kNotFound: no such
 // snapshot; kInvalidArgument: the tokens are of another model; those of the session.
-Await<Result<std::shared_ptr<ForkContext>>> OpenForkContext(Tenant& tenant, ForkSource source,
+Await<Result<std::shared_ptr<ForkContext>>> OpenForkContext(TenantSession& tenant,
+                                                            ForkSource source,
                                                             AnswerRequest request);
 
 // Chats of one request that continue the same context: "fork_from" with "prompts" (or "messages")
 // in a chat completion.
 //
-// Each member of "prompts" is a turn of the user (a text) or a list of messages. Behind a chat (a
-// stored response, a conversation) the template formats the whole chat; the tokens that all prompts
-// have in common are computed once. Behind other tokens (a snapshot, a completion) the template
-// formats the new messages alone, and they follow the context's tokens.
+// Each member of "prompts" is a message of the user (a text) or a list of messages. Behind a chat
+// (a stored response, a conversation) the template formats the whole chat; the tokens that all
+// prompts have in common are computed once. Behind other tokens (a snapshot, a completion) the
+// template formats the new messages alone, and they follow the context's tokens.
 struct ForkedChats {
   ChatCall call;  // of all plans
   std::vector<std::shared_ptr<const ChatPlan>> plans;
@@ -61,7 +62,8 @@ struct ForkedChats {
 
 // Plans the answers to the prompts. `body` has fork_from. Errors: kInvalidArgument, with the
 // field's name; those of FindForkSource, OpenForkContext and PlanChat.
-Await<Result<ForkedChats>> PlanForkedChats(RouteCall route, Tenant& tenant, const Value& body);
+Await<Result<ForkedChats>> PlanForkedChats(RouteCall route, TenantSession& tenant,
+                                           const Value& body);
 
 // Reads "prompts", or else "messages" as the only prompt, as lists of messages. Errors:
 // kInvalidArgument.

@@ -106,9 +106,10 @@ std::vector<TokenId> InfillPrompt(const InfillTokens& tokens, InfillParts parts,
   return prompt;
 }
 
-Await<Result<std::vector<TokenId>>> MakeInfillPrompt(Tenant& tenant, const InfillFields& fields) {
+Await<Result<std::vector<TokenId>>> MakeInfillPrompt(TenantSession& tenant,
+                                                     const InfillFields& fields) {
   KVD_CO_TRY(const auto session, tenant.session());
-  const Model& model = tenant.model();
+  const ServedModel& model = tenant.model();
   const InfillTokens tokens = InfillTokensOf(model.texts());
   KVD_CO_CHECK_OK(CheckInfillTokens(tokens));
   InfillParts parts;
@@ -149,7 +150,7 @@ namespace {
 
 Await<Status> Infill(RouteCall call) {
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
-  KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
+  KVD_CO_TRY(TenantSession* const tenant, TenantOf(call, body));
   KVD_CO_CHECK_OK(CheckInfillTokens(InfillTokensOf(tenant->model().texts())));
   KVD_CO_TRY(const InfillFields fields, ReadInfillFields(body));
   KVD_CO_TRY(CompletionRequest completion, co_await ReadCompletion(*tenant, body, call.responder));

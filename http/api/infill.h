@@ -63,6 +63,7 @@ std::vector<TokenId> InfillPrompt(const InfillTokens& tokens, InfillParts parts,
                                   const InfillLimits& limits);
 
 // Reads, tokenizes and puts together. Errors: as above, and those of the session.
-Await<Result<std::vector<TokenId>>> MakeInfillPrompt(Tenant& tenant, const InfillFields& fields);
+Await<Result<std::vector<TokenId>>> MakeInfillPrompt(TenantSession& tenant,
+                                                     const InfillFields& fields);
 
 }  // namespace kvd::http

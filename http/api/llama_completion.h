@@ -30,23 +30,24 @@ struct CompletionRequest {
 
 // Reads everything but the prompts of a completion. Errors: kInvalidArgument, with the field's
 // name; those of the session.
-Await<Result<CompletionRequest>> ReadCompletion(Tenant& tenant, const Value& body,
+Await<Result<CompletionRequest>> ReadCompletion(TenantSession& tenant, const Value& body,
                                                 Responder& responder);
 // Reads the prompts: "prompt", or "fork_from" and "prompts". Errors: as above, and those of
 // FindForkSource.
-Await<Status> ReadPrompts(Gateway& gateway, Tenant& tenant, const Value& body,
+Await<Status> ReadPrompts(Gateway& gateway, TenantSession& tenant, const Value& body,
                           CompletionRequest& completion);
 
 // The answers to the prompts, each started by itself.
-std::vector<AnswerGroup<Answer>::Start> StartsOf(Tenant& tenant,
+std::vector<AnswerGroup<Answer>::Start> StartsOf(TenantSession& tenant,
                                                  const CompletionRequest& completion);
 
 // The first prompt that does not fit into the context, if there is one.
-std::optional<TooLong> FindTooLongPrompt(Tenant& tenant, const CompletionRequest& completion);
+std::optional<TooLong> FindTooLongPrompt(TenantSession& tenant,
+                                         const CompletionRequest& completion);
 
 // Generates and sends the answers in llama-server's own form. Errors: those that come before the
 // reply has begun.
-Await<Status> SendLlamaCompletion(Tenant& tenant, CompletionRequest completion,
+Await<Status> SendLlamaCompletion(TenantSession& tenant, CompletionRequest completion,
                                   Responder& responder);
 
 }  // namespace kvd::http

@@ -52,7 +52,7 @@ Value MemberAt(const Value& object, std::string_view path) {
 
 }  // namespace
 
-Value LlamaReply(const Model& model, const AnswerRequest& request, const ReplyFields& fields,
+Value LlamaReply(const ServedModel& model, const AnswerRequest& request, const ReplyFields& fields,
                  const AnswerEnd& end, LlamaAnswer answer) {
   const std::uint32_t predicted = end.predicted_tokens;
   const bool has_tokens = fields.has_tokens && !fields.is_stream;
@@ -81,8 +81,8 @@ Value LlamaReply(const Model& model, const AnswerRequest& request, const ReplyFi
   return object.Take();
 }
 
-LlamaForm::LlamaForm(const Model& model, const ReplyFields& fields,
-                     std::shared_ptr<DaemonSession> session, std::size_t answer_count)
+LlamaWriter::LlamaWriter(const ServedModel& model, const ReplyFields& fields,
+                         std::shared_ptr<DaemonSession> session, std::size_t answer_count)
     : model_(model),
       fields_(fields),
       probs_(std::move(session), fields.has_sampled_probs),
@@ -90,12 +90,12 @@ LlamaForm::LlamaForm(const Model& model, const ReplyFields& fields,
   for (Progress& answer : answers_) answer.indent = LineIndent(fields.indent);
 }
 
-void LlamaForm::SetPromptText(std::size_t index, std::string text) {
+void LlamaWriter::SetPromptText(std::size_t index, std::string text) {
   answers_[index].answer.prompt = std::move(text);
 }
 
-Value LlamaForm::PartOf(std::size_t index, const Answer& answer, std::string text,
-                        std::vector<TokenId> tokens) const {
+Value LlamaWriter::PartOf(std::size_t index, const Answer& answer, std::string text,
+                          std::vector<TokenId> tokens) const {
   const Progress& own = answers_[index];
   Object object;
   object.Set("index", CountValue(index))
@@ -112,8 +112,8 @@ Value LlamaForm::PartOf(std::size_t index, const Answer& answer, std::string tex
 }
 
 // The first report says what was cached, and the last one says that the prompt is complete.
-std::string LlamaForm::ProgressEvents(std::size_t index, const Answer& answer,
-                                      const AnswerPiece& piece) {
+std::string LlamaWriter::ProgressEvents(std::size_t index, const Answer& answer,
+                                        const AnswerPiece& piece) {
   std::string events;
   if (!fields_.has_progress || !fields_.is_stream) return events;
   Progress& own = answers_[index];
@@ -135,8 +135,8 @@ std::string LlamaForm::ProgressEvents(std::size_t index, const Answer& answer,
   return events;
 }
 
-Await<Result<std::string>> LlamaForm::Take(std::size_t index, const Answer& answer,
-                                           AnswerPiece piece) {
+Await<Result<std::string>> LlamaWriter::Take(std::size_t index, const Answer& answer,
+                                             AnswerPiece piece) {
   Progress& own = answers_[index];
   std::string events = ProgressEvents(index, answer, piece);
   if (piece.is_progress || own.indent.is_over()) co_return events;
@@ -178,7 +178,7 @@ Await<Result<std::string>> LlamaForm::Take(std::size_t index, const Answer& answ
   co_return events;
 }
 
-Value LlamaForm::EndOf(std::size_t index, const Answer& answer) {
+Value LlamaWriter::EndOf(std::size_t index, const Answer& answer) {
   Progress& own = answers_[index];
   own.answer.index = index;
   AnswerEnd end = answer.end();
@@ -192,7 +192,7 @@ Value LlamaForm::EndOf(std::size_t index, const Answer& answer) {
   return Value::Of(std::move(reply));
 }
 
-Value LlamaForm::Filtered(Value reply) const {
+Value LlamaWriter::Filtered(Value reply) const {
   if (fields_.paths.empty()) return reply;
   Dict filtered;
   for (const std::string& path : fields_.paths) {
@@ -202,14 +202,14 @@ Value LlamaForm::Filtered(Value reply) const {
   return Value::Of(std::move(filtered));
 }
 
-Await<Result<std::string>> LlamaForm::End(std::size_t index, const Answer& answer) {
+Await<Result<std::string>> LlamaWriter::End(std::size_t index, const Answer& answer) {
   Value reply = Filtered(EndOf(index, answer));
   if (fields_.is_stream) co_return DataEvent(reply);
   answers_[index].reply = std::move(reply);
   co_return std::string();
 }
 
-Value LlamaForm::Whole() {
+Value LlamaWriter::Whole() {
   if (answers_.size() == 1) return answers_.front().reply;
   std::vector<Value> replies;
   for (const Progress& answer : answers_) replies.push_back(answer.reply);

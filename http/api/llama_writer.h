@@ -52,14 +52,14 @@ struct LlamaAnswer {
 };
 
 // The object of an answer that has ended. `fields` decide whether it has tokens.
-Value LlamaReply(const Model& model, const AnswerRequest& request, const ReplyFields& fields,
+Value LlamaReply(const ServedModel& model, const AnswerRequest& request, const ReplyFields& fields,
                  const AnswerEnd& end, LlamaAnswer answer);
 
-class LlamaForm {
+class LlamaWriter {
  public:
   // `model` and `fields` outlive the form. `answer_count`: of all prompts together.
-  LlamaForm(const Model& model, const ReplyFields& fields, std::shared_ptr<DaemonSession> session,
-            std::size_t answer_count);
+  LlamaWriter(const ServedModel& model, const ReplyFields& fields,
+              std::shared_ptr<DaemonSession> session, std::size_t answer_count);
 
   // Called when an answer is to end before the model ends it.
   void OnEndEarly(std::function<void(std::size_t index)> call) { end_early_ = std::move(call); }
@@ -88,7 +88,7 @@ class LlamaForm {
   Value EndOf(std::size_t index, const Answer& answer);
   Value Filtered(Value reply) const;
 
-  const Model& model_;
+  const ServedModel& model_;
   const ReplyFields& fields_;
   TokenProbs probs_;
   std::vector<Progress> answers_;

@@ -208,7 +208,7 @@ Status SetAnthropicToolChoice(const Value& choice, Dict& chat) {
 
 }  // namespace
 
-Result<Value> OpenAiFormOfMessages(const Value& body) {
+Result<Value> ReadMessagesAsOpenAi(const Value& body) {
   const Fields fields(body);
   Dict chat = MembersExcept(body, {"system", "messages", "tools", "tool_choice", "thinking",
                                    "metadata", "stop_sequences"});

@@ -12,6 +12,6 @@ namespace kvd::http {
 // first system block) is masked, so that the prompt's prefix stays cached. Errors:
 // kInvalidArgument, with the field's name; kUnsupported: a content block that is not supported.
 // REQUIRES: `body` is a dict.
-Result<Value> OpenAiFormOfMessages(const Value& body);
+Result<Value> ReadMessagesAsOpenAi(const Value& body);
 
 }  // namespace kvd::http

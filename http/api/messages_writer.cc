@@ -69,7 +69,7 @@ Value MessageOf(const ChatAnswer& answer, const std::string& id, const std::stri
       .Take();
 }
 
-std::string MessageEvents::Begin(const AnswerEnd& end) const {
+std::string MessagesWriter::Begin(const AnswerEnd& end) const {
   AnswerEnd begun = end;
   begun.predicted_tokens = 0;
   const Value message = Json({{"id", TextValue(id_)},
@@ -85,14 +85,14 @@ std::string MessageEvents::Begin(const AnswerEnd& end) const {
                    Json({{"type", TextValue("message_start")}, {"message", message}}).Take());
 }
 
-std::string MessageEvents::Delta(const Value& delta) const {
+std::string MessagesWriter::Delta(const Value& delta) const {
   return EventText("content_block_delta", Json({{"type", TextValue("content_block_delta")},
                                                 {"index", CountValue(index_)},
                                                 {"delta", delta}})
                                               .Take());
 }
 
-std::string MessageEvents::Close() {
+std::string MessagesWriter::Close() {
   if (open_ == Block::kNone) return {};
   std::string text;
   if (open_ == Block::kThinking) {
@@ -107,7 +107,7 @@ std::string MessageEvents::Close() {
   return text;
 }
 
-std::string MessageEvents::Open(Block block, const Value& content) {
+std::string MessagesWriter::Open(Block block, const Value& content) {
   if (open_ == block && block != Block::kCall) return {};
   std::string text = Close();
   open_ = block;
@@ -117,7 +117,7 @@ std::string MessageEvents::Open(Block block, const Value& content) {
                                                      .Take());
 }
 
-std::string MessageEvents::Take(const std::vector<AnswerEvent>& events) {
+std::string MessagesWriter::Take(const std::vector<AnswerEvent>& events) {
   std::string text;
   for (const AnswerEvent& event : events) {
     switch (event.kind) {
@@ -151,7 +151,7 @@ std::string MessageEvents::Take(const std::vector<AnswerEvent>& events) {
   return text;
 }
 
-std::string MessageEvents::Finish(const ChatAnswer& answer) {
+std::string MessagesWriter::Finish(const ChatAnswer& answer) {
   std::string text;
   // An answer without any text has one empty block, as the whole message has.
   if (index_ == 0 && open_ == Block::kNone) text += Open(Block::kText, TextBlock(""));
@@ -167,7 +167,7 @@ std::string MessageEvents::Finish(const ChatAnswer& answer) {
   return text + EventText("message_stop", Json({{"type", TextValue("message_stop")}}).Take());
 }
 
-std::string MessageEvents::Failed(std::string_view type, std::string_view message) {
+std::string MessagesWriter::Failed(std::string_view type, std::string_view message) {
   const Value error = Json({{"type", TextValue(type)}, {"message", TextValue(message)}}).Take();
   return EventText("error", Json({{"type", TextValue("error")}, {"error", error}}).Take());
 }

@@ -18,9 +18,10 @@ Value MessageOf(const ChatAnswer& answer, const std::string& id, const std::stri
 
 // Makes the events of a stream. Blocks of content (thinking, text, tool_use) follow one another,
 // each with the next index; a block ends when the next one begins.
-class MessageEvents {
+class MessagesWriter {
  public:
-  MessageEvents(std::string id, std::string model) : id_(std::move(id)), model_(std::move(model)) {}
+  MessagesWriter(std::string id, std::string model)
+      : id_(std::move(id)), model_(std::move(model)) {}
 
   // message_start, with what is known of the prompt.
   std::string Begin(const AnswerEnd& end) const;

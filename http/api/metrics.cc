@@ -202,14 +202,15 @@ struct Scrapes {
 
 // A tenant sees its own counts for the models that it may use. What concerns all of them (the
 // pools, the event loop) is shown to an operator, and without --tenants.
-Await<Result<Reply>> ShowMetrics(RouteCall call, Scrapes& scrapes) {
+Await<Result<GatewayReply>> ShowMetrics(RouteCall call, Scrapes& scrapes) {
   if (!call.gateway.settings().serves_metrics) co_return Fail(Code::kUnsupported, kNoMetrics);
   const std::vector<Backend*> backends = call.gateway.BackendsOf(call.request.tenant);
   std::vector<DaemonCounts> daemons;
   const bool sees_all = call.gateway.SeesAll(call.request.tenant);
   for (const Backend* const backend : backends) {
     if (!sees_all) break;
-    KVD_CO_TRY(Tenant* const tenant, call.gateway.Find(call.request.tenant, backend->model->id()));
+    KVD_CO_TRY(TenantSession* const tenant,
+               call.gateway.Find(call.request.tenant, backend->model->id()));
     const auto session = tenant->session();
     if (!session) continue;  // a daemon that is gone reports nothing
     const auto info = co_await (*session)->Info();
@@ -234,7 +235,7 @@ Await<Result<Reply>> ShowMetrics(RouteCall call, Scrapes& scrapes) {
   Metrics& last = scrapes.last[call.request.tenant];
   const RecentRates rates = RatesBetween(last, counts.metrics);
   last = counts.metrics;
-  Reply reply;
+  GatewayReply reply;
   reply.content_type = "text/plain; version=0.0.4";
   reply.headers.push_back({"Process-Start-Time-Unix", std::to_string(scrapes.started_unix_s)});
   reply.body = MetricsText(counts, rates, daemons);

@@ -73,9 +73,9 @@ Value ChatMessageOf(const ParsedAnswer& parsed) {
   return message.Take();
 }
 
-OpenAiChatForm::OpenAiChatForm(const Model& model, const ReplyFields& fields,
-                               const Request& request, std::shared_ptr<DaemonSession> session,
-                               std::vector<std::string> prompts)
+OpenAiChatWriter::OpenAiChatWriter(const ServedModel& model, const ReplyFields& fields,
+                                   const Request& request, std::shared_ptr<DaemonSession> session,
+                                   std::vector<std::string> prompts)
     : model_(model),
       fields_(fields),
       reply_(model, request),
@@ -83,8 +83,8 @@ OpenAiChatForm::OpenAiChatForm(const Model& model, const ReplyFields& fields,
       probs_(std::move(session), fields.has_sampled_probs),
       choices_(prompts_.size() * fields.count) {}
 
-Object OpenAiChatForm::Chunk(std::size_t index, Value delta, const char* finish_reason,
-                             std::vector<Value> probs) const {
+Object OpenAiChatWriter::Chunk(std::size_t index, Value delta, const char* finish_reason,
+                               std::vector<Value> probs) const {
   Object choice;
   choice.Set("finish_reason", finish_reason == nullptr ? Value::None() : TextValue(finish_reason))
       .Set("index", CountValue(index))
@@ -93,15 +93,15 @@ Object OpenAiChatForm::Chunk(std::size_t index, Value delta, const char* finish_
   return reply_.With(Value::List({choice.Take()}), kChunk);
 }
 
-std::string OpenAiChatForm::RoleChunk(std::size_t index) {
+std::string OpenAiChatWriter::RoleChunk(std::size_t index) {
   if (std::exchange(choices_[index].has_role, true)) return {};
   Object delta;
   delta.Set("role", "assistant").Set("content", Value::None());
   return DataEvent(Chunk(index, delta.Take(), nullptr).Take());
 }
 
-std::string OpenAiChatForm::ProgressChunks(std::size_t index, const AnswerEnd& end,
-                                           const ChatPiece& piece) {
+std::string OpenAiChatWriter::ProgressChunks(std::size_t index, const AnswerEnd& end,
+                                             const ChatPiece& piece) {
   std::string chunks;
   if (!fields_.has_progress) return chunks;
   Choice& own = choices_[index];
@@ -125,8 +125,8 @@ std::string OpenAiChatForm::ProgressChunks(std::size_t index, const AnswerEnd& e
   return chunks;
 }
 
-std::string OpenAiChatForm::EventChunks(std::size_t index, const ChatAnswer& answer,
-                                        const std::vector<AnswerEvent>& events) {
+std::string OpenAiChatWriter::EventChunks(std::size_t index, const ChatAnswer& answer,
+                                          const std::vector<AnswerEvent>& events) {
   Choice& own = choices_[index];
   std::string chunks;
   for (std::size_t i = 0; i < events.size(); ++i) {
@@ -141,8 +141,8 @@ std::string OpenAiChatForm::EventChunks(std::size_t index, const ChatAnswer& ans
   return chunks;
 }
 
-Await<Result<std::string>> OpenAiChatForm::Take(std::size_t index, const ChatAnswer& answer,
-                                                ChatPiece piece) {
+Await<Result<std::string>> OpenAiChatWriter::Take(std::size_t index, const ChatAnswer& answer,
+                                                  ChatPiece piece) {
   Choice& own = choices_[index];
   std::string chunks;
   if (fields_.is_stream) chunks = ProgressChunks(index, answer.end(), piece);
@@ -160,7 +160,7 @@ Await<Result<std::string>> OpenAiChatForm::Take(std::size_t index, const ChatAns
   co_return chunks;
 }
 
-Value OpenAiChatForm::Verbose(std::size_t index, const ChatAnswer& answer) const {
+Value OpenAiChatWriter::Verbose(std::size_t index, const ChatAnswer& answer) const {
   LlamaAnswer shown{.index = index,
                     .prompt = prompts_[index / fields_.count],
                     .content = answer.text(),
@@ -169,11 +169,11 @@ Value OpenAiChatForm::Verbose(std::size_t index, const ChatAnswer& answer) const
   return LlamaReply(model_, answer.answer().request(), fields_, answer.end(), std::move(shown));
 }
 
-void OpenAiChatForm::SetNumbers(Object& reply) const {
+void OpenAiChatWriter::SetNumbers(Object& reply) const {
   reply.Set("timings", timings_).Set("cache", cache_);
 }
 
-Await<Result<std::string>> OpenAiChatForm::End(std::size_t index, const ChatAnswer& answer) {
+Await<Result<std::string>> OpenAiChatWriter::End(std::size_t index, const ChatAnswer& answer) {
   Choice& own = choices_[index];
   const AnswerEnd& end = answer.end();
   usage_.Add(end, index % fields_.count != 0);
@@ -207,9 +207,9 @@ Await<Result<std::string>> OpenAiChatForm::End(std::size_t index, const ChatAnsw
   co_return chunks;
 }
 
-std::string OpenAiChatForm::Last() const { return "data: [DONE]\n\n"; }
+std::string OpenAiChatWriter::Last() const { return "data: [DONE]\n\n"; }
 
-Value OpenAiChatForm::Whole() {
+Value OpenAiChatWriter::Whole() {
   std::vector<Value> choices;
   for (const Choice& choice : choices_) choices.push_back(choice.whole);
   Object reply = reply_.With(Value::List(std::move(choices)), "chat.completion");

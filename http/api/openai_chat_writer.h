@@ -24,11 +24,11 @@ Value DeltaOf(const AnswerEvent& event);
 // {role, content, reasoning_content, tool_calls}
 Value ChatMessageOf(const ParsedAnswer& parsed);
 
-class OpenAiChatForm {
+class OpenAiChatWriter {
  public:
   // `model` and `fields` outlive the form. `prompts`: one text for each prompt, for __verbose.
-  OpenAiChatForm(const Model& model, const ReplyFields& fields, const Request& request,
-                 std::shared_ptr<DaemonSession> session, std::vector<std::string> prompts);
+  OpenAiChatWriter(const ServedModel& model, const ReplyFields& fields, const Request& request,
+                   std::shared_ptr<DaemonSession> session, std::vector<std::string> prompts);
 
   // See api/answer_stream.h.
   Await<Result<std::string>> Take(std::size_t index, const ChatAnswer& answer, ChatPiece piece);
@@ -53,9 +53,9 @@ class OpenAiChatForm {
   Value Verbose(std::size_t index, const ChatAnswer& answer) const;
   void SetNumbers(Object& reply) const;
 
-  const Model& model_;
+  const ServedModel& model_;
   const ReplyFields& fields_;
-  const OpenAiReply reply_;
+  const OpenAiMembers reply_;
   const std::vector<std::string> prompts_;
   TokenProbs probs_;
   std::vector<Choice> choices_;

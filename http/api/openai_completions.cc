@@ -62,21 +62,21 @@ Value TextLogprobsOf(const std::vector<Value>& probs, std::int64_t& offset) {
 
 }  // namespace
 
-OpenAiTextForm::OpenAiTextForm(const Model& model, const ReplyFields& fields,
-                               const Request& request, std::shared_ptr<DaemonSession> session,
-                               std::size_t answer_count)
+OpenAiTextWriter::OpenAiTextWriter(const ServedModel& model, const ReplyFields& fields,
+                                   const Request& request, std::shared_ptr<DaemonSession> session,
+                                   std::size_t answer_count)
     : fields_(fields),
       reply_(model, request),
       probs_(std::move(session), fields.has_sampled_probs),
       choices_(answer_count) {}
 
-void OpenAiTextForm::SetEcho(std::size_t index, std::string text) {
+void OpenAiTextWriter::SetEcho(std::size_t index, std::string text) {
   const Value echo = TextValue(text);
   choices_[index].offset = static_cast<std::int64_t>(echo.text().code_points);
   choices_[index].text = std::move(text);
 }
 
-Value OpenAiTextForm::ChoiceOf(std::size_t index, const char* finish_reason) {
+Value OpenAiTextWriter::ChoiceOf(std::size_t index, const char* finish_reason) {
   Choice& own = choices_[index];
   Object choice;
   choice.Set("text", std::exchange(own.text, {})).Set("index", CountValue(index));
@@ -86,8 +86,8 @@ Value OpenAiTextForm::ChoiceOf(std::size_t index, const char* finish_reason) {
   return choice.Take();
 }
 
-Await<Result<std::string>> OpenAiTextForm::Take(std::size_t index, const Answer& answer,
-                                                AnswerPiece piece) {
+Await<Result<std::string>> OpenAiTextWriter::Take(std::size_t index, const Answer& answer,
+                                                  AnswerPiece piece) {
   Choice& own = choices_[index];
   if (piece.is_progress) {
     if (!fields_.is_stream || !fields_.has_progress) co_return std::string();
@@ -109,7 +109,7 @@ Await<Result<std::string>> OpenAiTextForm::Take(std::size_t index, const Answer&
   co_return DataEvent(chunk.Take());
 }
 
-Await<Result<std::string>> OpenAiTextForm::End(std::size_t index, const Answer& answer) {
+Await<Result<std::string>> OpenAiTextWriter::End(std::size_t index, const Answer& answer) {
   const AnswerEnd& end = answer.end();
   usage_.Add(end, index % fields_.count != 0);
   if (ended_ == 0) {
@@ -139,9 +139,9 @@ Await<Result<std::string>> OpenAiTextForm::End(std::size_t index, const Answer& 
   co_return chunks;
 }
 
-std::string OpenAiTextForm::Last() const { return "data: [DONE]\n\n"; }
+std::string OpenAiTextWriter::Last() const { return "data: [DONE]\n\n"; }
 
-Value OpenAiTextForm::Whole() {
+Value OpenAiTextWriter::Whole() {
   std::vector<Value> choices;
   for (const Choice& choice : choices_) choices.push_back(choice.whole);
   Object reply = reply_.With(Value::List(std::move(choices)), kObject);
@@ -155,8 +155,8 @@ Value OpenAiTextForm::Whole() {
 namespace {
 
 // The text of a prompt as the client has written it, without BOS and its space.
-Await<Status> SetEchoes(Tenant& tenant, DaemonSession& session, const CompletionRequest& completion,
-                        OpenAiTextForm& form) {
+Await<Status> SetEchoes(TenantSession& tenant, DaemonSession& session,
+                        const CompletionRequest& completion, OpenAiTextWriter& writer) {
   const std::uint32_t count = completion.reply.count;
   const TokenId bos = tenant.model().info().bos_token;
   for (std::size_t i = 0; i < completion.prompts.size(); ++i) {
@@ -164,14 +164,14 @@ Await<Status> SetEchoes(Tenant& tenant, DaemonSession& session, const Completion
     if (tokens.front() == bos) tokens = tokens.subspan(1);
     const std::uint16_t flags = wire::kFlagSpecial;
     KVD_CO_TRY(const std::string text, co_await session.Detokenize(tokens, flags));
-    for (std::uint32_t j = 0; j < count; ++j) form.SetEcho(i * count + j, text);
+    for (std::uint32_t j = 0; j < count; ++j) writer.SetEcho(i * count + j, text);
   }
   co_return Status();
 }
 
 Await<Status> Complete(RouteCall call) {
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
-  KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
+  KVD_CO_TRY(TenantSession* const tenant, TenantOf(call, body));
   KVD_CO_TRY(CompletionRequest completion, co_await ReadCompletion(*tenant, body, call.responder));
   KVD_CO_TRY(const bool has_echo, Fields(body).Bool("echo", false));
   KVD_CO_CHECK_OK(co_await ReadPrompts(call.gateway, *tenant, body, completion));
@@ -181,14 +181,14 @@ Await<Status> Complete(RouteCall call) {
     co_return Status();
   }
   const std::size_t answer_count = completion.prompts.size() * completion.reply.count;
-  OpenAiTextForm form(tenant->model(), completion.reply, call.request, session, answer_count);
-  if (has_echo) KVD_CO_CHECK_OK(co_await SetEchoes(*tenant, *session, completion, form));
+  OpenAiTextWriter writer(tenant->model(), completion.reply, call.request, session, answer_count);
+  if (has_echo) KVD_CO_CHECK_OK(co_await SetEchoes(*tenant, *session, completion, writer));
   AnswerGroup<Answer> group(tenant->loop(), StartsOf(*tenant, completion), completion.reply.count,
                             completion.request.journal);
   if (const auto& fork = completion.request.fork; fork) {
     group.AlsoCancel([fork] { fork->Cancel(); });
   }
-  co_await SendAnswers(group, form, completion.reply, call.responder);
+  co_await SendAnswers(group, writer, completion.reply, call.responder);
   co_return Status();
 }
 

@@ -19,11 +19,11 @@
 namespace kvd::http {
 
 // The replies of OpenAI's completions: a whole reply with its choices, or a stream of chunks.
-class OpenAiTextForm {
+class OpenAiTextWriter {
  public:
   // `model` and `fields` outlive the form. `answer_count`: of all prompts together.
-  OpenAiTextForm(const Model& model, const ReplyFields& fields, const Request& request,
-                 std::shared_ptr<DaemonSession> session, std::size_t answer_count);
+  OpenAiTextWriter(const ServedModel& model, const ReplyFields& fields, const Request& request,
+                   std::shared_ptr<DaemonSession> session, std::size_t answer_count);
 
   // The text that stands before the answer (echo).
   void SetEcho(std::size_t index, std::string text);
@@ -46,7 +46,7 @@ class OpenAiTextForm {
   Value ChoiceOf(std::size_t index, const char* finish_reason);
 
   const ReplyFields& fields_;
-  const OpenAiReply reply_;
+  const OpenAiMembers reply_;
   TokenProbs probs_;
   std::vector<Choice> choices_;
   // Of the answers that have ended.

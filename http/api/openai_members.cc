@@ -33,7 +33,7 @@ std::string_view FinishReason(const AnswerEnd& end) {
   return end.stop_type == StopType::kLimit ? "length" : "stop";
 }
 
-OpenAiReply::OpenAiReply(const Model& given_model, const Request& request)
+OpenAiMembers::OpenAiMembers(const ServedModel& given_model, const Request& request)
     : id("chatcmpl-" + IdText(request.nonce)),
       created(request.unix_s),
       model(given_model.id()),
@@ -42,7 +42,7 @@ OpenAiReply::OpenAiReply(const Model& given_model, const Request& request)
   fingerprint += Terminated(info.version, sizeof info.version);
 }
 
-Object OpenAiReply::With(Value choices, std::string_view object) const {
+Object OpenAiMembers::With(Value choices, std::string_view object) const {
   Object reply;
   reply.Set("choices", std::move(choices))
       .Set("created", Value::Int(created))

@@ -13,8 +13,8 @@
 
 namespace kvd::http {
 
-struct OpenAiReply {
-  OpenAiReply(const Model& model, const Request& request);
+struct OpenAiMembers {
+  OpenAiMembers(const ServedModel& model, const Request& request);
 
   // `object`: "chat.completion", ... Returns
   // {"choices", "created", "id", "model", "system_fingerprint", "object"}

@@ -51,7 +51,7 @@ Result<std::vector<std::string>> DocumentsOf(const Value& list, std::string_view
   return Fail(Code::kInvalidArgument, "\"", name, "\" must be a non-empty string array");
 }
 
-Result<RankRequest> ReadRankRequest(const Value& body, const Model& model) {
+Result<RankRequest> ReadRankRequest(const Value& body, const ServedModel& model) {
   const Fields fields(body);
   RankRequest request;
   request.is_tei = fields.Has("texts");
@@ -72,7 +72,7 @@ Result<RankRequest> ReadRankRequest(const Value& body, const Model& model) {
   return request;
 }
 
-Await<Result<Ranking>> Rank(RouteCall call, Tenant& tenant, const RankRequest& request) {
+Await<Result<Ranking>> Rank(RouteCall call, TenantSession& tenant, const RankRequest& request) {
   KVD_CO_TRY(const auto session, tenant.session());
   const std::size_t bytes_max = session->client().connection()->request_arena_bytes() / 2;
   Metrics& metrics = tenant.metrics();
@@ -122,18 +122,18 @@ Value ResultsOf(const RankRequest& request, const Ranking& ranking) {
   return Value::List(std::move(results));
 }
 
-Await<Result<Reply>> Rerank(RouteCall call) {
+Await<Result<GatewayReply>> Rerank(RouteCall call) {
   const Settings& settings = call.gateway.settings();
   const bool is_reranker =
       settings.is_reranker || (settings.is_embedder && settings.pooling == "rank");
   if (!is_reranker && settings.daemons.empty())
     co_return Fail(Code::kUnsupported, kRankingUnserved);
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
-  KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
+  KVD_CO_TRY(TenantSession* const tenant, TenantOf(call, body));
   KVD_CO_TRY(const RankRequest request, ReadRankRequest(body, tenant->model()));
   KVD_CO_TRY(const Ranking ranking, co_await Rank(call, *tenant, request));
   Value results = ResultsOf(request, ranking);
-  Reply reply;
+  GatewayReply reply;
   if (request.is_tei) {
     reply.body = JsonText(results);
     co_return reply;

@@ -2,8 +2,8 @@
 //
 // A response that is stored is a file with the response, the items of its conversation and its
 // tokens. While it is made, the file has its status, so that a GET finds it. Its cells become a
-// snapshot (api/response_snapshots.h), named after the response, so that the next turn finds them;
-// when the snapshot is gone, the next turn computes them again from the items.
+// snapshot (api/response_snapshots.h), named after the response, so that the next request finds
+// them; when the snapshot is gone, the next request computes them again from the items.
 #pragma once
 
 #include <memory>
@@ -66,7 +66,7 @@ class ResponseRun {
   Gateway& gateway_;
   ResponseStore& store_;
   const Request& request_;
-  Tenant* tenant_ = nullptr;
+  TenantSession* tenant_ = nullptr;
   ChatCall call_;
   ResponseBegin begin_;
   std::vector<Value> earlier_;  // items of the conversation before this request

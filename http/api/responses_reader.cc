@@ -220,7 +220,7 @@ Result<std::vector<Value>> InputItems(const Value& body) {
   return std::vector{Value::Of(std::move(item))};
 }
 
-Result<Value> OpenAiFormOfResponse(const Value& body, const std::vector<Value>& earlier,
+Result<Value> ReadResponseAsOpenAi(const Value& body, const std::vector<Value>& earlier,
                                    const std::vector<Value>& input) {
   const Fields fields(body);
   Dict chat =

@@ -2,7 +2,7 @@
 // pure.
 //
 // A conversation is a list of items: messages, reasoning, calls of functions and their outputs.
-// Items of one turn of the assistant become one message.
+// Successive items of the assistant become one message.
 #pragma once
 
 #include <vector>
@@ -19,7 +19,7 @@ Result<std::vector<Value>> InputItems(const Value& body);
 // The chat of all items of a conversation: `earlier` are those before the request's own `input`.
 // Other members of the body that both forms have are kept. Errors: kInvalidArgument, with the
 // field's name; kUnsupported: an item or a part that is not supported.
-Result<Value> OpenAiFormOfResponse(const Value& body, const std::vector<Value>& earlier,
+Result<Value> ReadResponseAsOpenAi(const Value& body, const std::vector<Value>& earlier,
                                    const std::vector<Value>& input);
 
 }  // namespace kvd::http

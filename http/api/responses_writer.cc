@@ -162,9 +162,9 @@ Value ResponseOf(const ResponseBegin& begin, const ChatAnswer& answer) {
   return Value::Of(std::move(response));
 }
 
-std::string ResponseEvents::Event(std::string_view type,
-                                  std::initializer_list<std::pair<std::string_view, Value>> members,
-                                  const Value& extra) {
+std::string ResponsesWriter::Event(
+    std::string_view type, std::initializer_list<std::pair<std::string_view, Value>> members,
+    const Value& extra) {
   Dict event;
   event.Set("type", TextValue(type));
   event.Set("sequence_number", CountValue(sequence_number_++));
@@ -175,7 +175,7 @@ std::string ResponseEvents::Event(std::string_view type,
   return EventText(type, Value::Of(std::move(event)));
 }
 
-std::string ResponseEvents::id() const {
+std::string ResponsesWriter::id() const {
   switch (open_) {
     case Open::kReasoning: return ItemId(begin_, "rs", number_);
     case Open::kCall: return ItemId(begin_, "fc", number_);
@@ -183,7 +183,7 @@ std::string ResponseEvents::id() const {
   }
 }
 
-Value ResponseEvents::Item(std::string_view status) const {
+Value ResponsesWriter::Item(std::string_view status) const {
   switch (open_) {
     case Open::kReasoning: return ReasoningItem(id(), text_, status);
     case Open::kCall: return CallItem(id(), call_id_, name_, text_, status);
@@ -191,18 +191,18 @@ Value ResponseEvents::Item(std::string_view status) const {
   }
 }
 
-std::string ResponseEvents::Begin() {
+std::string ResponsesWriter::Begin() {
   const Value response = UnfinishedResponse(begin_, "in_progress");
   std::string text = Event("response.created", {{"response", response}});
   return text + Event("response.in_progress", {{"response", response}});
 }
 
-std::string ResponseEvents::Progress(const Value& progress) {
+std::string ResponsesWriter::Progress(const Value& progress) {
   return Event("response.in_progress", {{"response", UnfinishedResponse(begin_, "in_progress")},
                                         {"prompt_progress", progress}});
 }
 
-std::string ResponseEvents::OpenItem(Open kind, std::string_view name, std::string_view call_id) {
+std::string ResponsesWriter::OpenItem(Open kind, std::string_view name, std::string_view call_id) {
   if (open_ == kind && kind != Open::kCall) return {};
   std::string text = CloseItem("completed");
   open_ = kind;
@@ -220,7 +220,7 @@ std::string ResponseEvents::OpenItem(Open kind, std::string_view name, std::stri
   return text;
 }
 
-std::string ResponseEvents::CloseItem(std::string_view status) {
+std::string ResponsesWriter::CloseItem(std::string_view status) {
   if (open_ == Open::kNone) return {};
   std::string text;
   const Value item_id = TextValue(id());
@@ -253,7 +253,7 @@ std::string ResponseEvents::CloseItem(std::string_view status) {
   return text;
 }
 
-std::string ResponseEvents::Take(const std::vector<AnswerEvent>& events, const Value& extra) {
+std::string ResponsesWriter::Take(const std::vector<AnswerEvent>& events, const Value& extra) {
   std::string text;
   for (const AnswerEvent& event : events) {
     switch (event.kind) {
@@ -297,7 +297,7 @@ std::string ResponseEvents::Take(const std::vector<AnswerEvent>& events, const V
   return text;
 }
 
-std::string ResponseEvents::Finish(const ChatAnswer& answer, const Value& timings) {
+std::string ResponsesWriter::Finish(const ChatAnswer& answer, const Value& timings) {
   std::string text;
   if (number_ == 0 && open_ == Open::kNone) text += OpenItem(Open::kMessage, {}, {});
   text += CloseItem(answer.finish() == ChatFinish::kLength ? "incomplete" : "completed");
@@ -306,7 +306,7 @@ std::string ResponseEvents::Finish(const ChatAnswer& answer, const Value& timing
   return text + Event("response.completed", {{"response", ResponseOf(begin_, answer)}}, extra);
 }
 
-std::string ResponseEvents::Failed(std::string_view code, std::string_view message) {
+std::string ResponsesWriter::Failed(std::string_view code, std::string_view message) {
   return Event("response.failed",
                {{"response", UnfinishedResponse(begin_, "failed", code, message)}});
 }

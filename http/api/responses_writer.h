@@ -33,9 +33,9 @@ std::vector<Value> OutputOf(const ResponseBegin& begin, const ParsedAnswer& pars
 Value ResponseOf(const ResponseBegin& begin, const ChatAnswer& answer);
 
 // Makes the events of a stream, each with the next sequence_number.
-class ResponseEvents {
+class ResponsesWriter {
  public:
-  explicit ResponseEvents(const ResponseBegin& begin) : begin_(begin) {}
+  explicit ResponsesWriter(const ResponseBegin& begin) : begin_(begin) {}
 
   // response.created and response.in_progress.
   std::string Begin();

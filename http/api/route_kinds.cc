@@ -30,7 +30,7 @@ Result<Value> Parse(std::string_view body) {
 
 }  // namespace
 
-Await<Result<Value>> ParseBody(const Request& request, Workers& workers) {
+Await<Result<Value>> ParseBody(const Request& request, LoopWorkers& workers) {
   const std::string_view body = request.body;
   if (body.size() <= kLoopBytesMax) co_return Parse(body);
   const auto parse = [body] { return Parse(body); };
@@ -41,11 +41,11 @@ namespace {
 
 // The router owns the handler, and outlives the call.
 Await<void> Serve(const PlainHandler& handler, RouteCall call) {
-  Reply reply;
+  GatewayReply reply;
   if (call.gateway.backends().empty()) {
     reply = ErrorReply(503, "Loading model");
   } else {
-    Result<Reply> result = co_await handler(call);
+    Result<GatewayReply> result = co_await handler(call);
     reply = result ? std::move(*result) : ReplyOf(result.error());
   }
   co_await call.responder.Send(std::move(reply));
@@ -72,12 +72,12 @@ Await<Result<Value>> BodyOf(RouteCall call, EmptyBody empty) {
   co_return co_await ParseBody(call.request, call.gateway.workers());
 }
 
-Result<Tenant*> TenantOf(const RouteCall& call, const Value& body) {
+Result<TenantSession*> TenantOf(const RouteCall& call, const Value& body) {
   KVD_TRY(const std::string model, Fields(body).String("model"));
   return call.gateway.Find(call.request.tenant, model);
 }
 
-Result<Tenant*> TenantOfQuery(const RouteCall& call) {
+Result<TenantSession*> TenantOfQuery(const RouteCall& call) {
   const std::string_view model = call.request.query_value("model").value_or("");
   return call.gateway.Find(call.request.tenant, model);
 }
@@ -85,7 +85,7 @@ Result<Tenant*> TenantOfQuery(const RouteCall& call) {
 namespace {
 
 Await<void> ServeAnswer(AnswerHandler handler, RouteCall call) {
-  Reply reply;
+  GatewayReply reply;
   if (call.gateway.backends().empty()) {
     reply = ErrorReply(503, "Loading model");
   } else {

@@ -21,7 +21,7 @@ namespace kvd::http {
 
 // Parses the body, on a worker if it is long. Errors: kInvalidArgument: the body is not UTF-8, not
 // JSON, not an object, or nested too deeply (kBodyNestingMax).
-Await<Result<Value>> ParseBody(const Request& request, Workers& workers);
+Await<Result<Value>> ParseBody(const Request& request, LoopWorkers& workers);
 
 // PlainRoute: a route whose reply is sent whole.
 
@@ -34,7 +34,7 @@ struct RouteCall {
 };
 
 // The reply; an error becomes the reply of ReplyOf (api/error_of.h).
-using PlainHandler = std::function<Await<Result<Reply>>(RouteCall call)>;
+using PlainHandler = std::function<Await<Result<GatewayReply>>(RouteCall call)>;
 
 // Adds a route for each of the paths. While the gateway has no daemon yet, the routes answer 503,
 // "Loading model".
@@ -46,9 +46,9 @@ enum class EmptyBody : bool { kIsRefused, kIsObject };
 Await<Result<Value>> BodyOf(RouteCall call, EmptyBody empty = EmptyBody::kIsRefused);
 // The tenant of the request for the model that the body names. Errors: those of Gateway::Find;
 // kInvalidArgument: "model" is not a text.
-Result<Tenant*> TenantOf(const RouteCall& call, const Value& body);
+Result<TenantSession*> TenantOf(const RouteCall& call, const Value& body);
 // The tenant of the request for the model that ?model= names.
-Result<Tenant*> TenantOfQuery(const RouteCall& call);
+Result<TenantSession*> TenantOfQuery(const RouteCall& call);
 
 // Routes whose handlers send the reply themselves, because it may be a stream.
 

@@ -80,7 +80,7 @@ constexpr Refused kRefused[] = {
 };
 
 Await<void> Refuse(const Refused& refused, Responder& responder) {
-  Reply reply =
+  GatewayReply reply =
       ErrorReply(501, Concat(refused.path, ": ", refused.feature, " is not supported by kvd"));
   co_await responder.Send(std::move(reply));
 }

@@ -6,8 +6,6 @@
 
 namespace kvd::http {
 
-// All routes of the gateway, and the functions that add those of one file each.
-
 // REQUIRES: the gateway outlives the router.
 void AddRoutes(Gateway& gateway, Router& router);
 

@@ -21,7 +21,7 @@ namespace kvd::http {
 namespace {
 
 Await<void> ShowHealth(const Gateway& gateway, Responder& responder) {
-  Reply reply;
+  GatewayReply reply;
   reply.body = R"({"status":"ok"})";
   if (gateway.backends().empty()) reply = ErrorReply(503, "Loading model");
   co_await responder.Send(std::move(reply));
@@ -62,7 +62,7 @@ Value TextsValue(std::vector<std::string> texts) {
   return Value::List(std::move(values));
 }
 
-Value ModelValue(const Model& model) {
+Value ModelValue(const ServedModel& model) {
   const wire::InfoReply& info = model.info();
   Object meta;
   meta.Set("vocab_type", VocabularyTypeOf(model.texts()))
@@ -83,7 +83,7 @@ Value ModelValue(const Model& model) {
 }
 
 // The form of Ollama, which llama-server adds to its list.
-Value OllamaValue(const Model& model) {
+Value OllamaValue(const ServedModel& model) {
   const Value empty_texts = Value::List({TextValue("")});
   Object details;
   details.Set("parent_model", "")
@@ -107,13 +107,13 @@ Value OllamaValue(const Model& model) {
       .Take();
 }
 
-Await<Result<Reply>> ListModels(RouteCall call) {
+Await<Result<GatewayReply>> ListModels(RouteCall call) {
   std::vector<Value> models, data;
   for (const Backend* const backend : call.gateway.BackendsOf(call.request.tenant)) {
     models.push_back(OllamaValue(*backend->model));
     data.push_back(ModelValue(*backend->model));
   }
-  Reply reply;
+  GatewayReply reply;
   reply.body = JsonText(Object()
                             .Set("models", Value::List(std::move(models)))
                             .Set("object", "list")
@@ -122,12 +122,12 @@ Await<Result<Reply>> ListModels(RouteCall call) {
   co_return reply;
 }
 
-Await<Result<Reply>> ShowModel(RouteCall call) {
+Await<Result<GatewayReply>> ShowModel(RouteCall call) {
   const std::string& name = call.parts.front();
   for (const Backend* const backend : call.gateway.BackendsOf(call.request.tenant)) {
     const std::vector<std::string>& names = backend->model->names();
     if (std::ranges::find(names, name) == names.end()) continue;
-    Reply reply;
+    GatewayReply reply;
     reply.body = JsonText(ModelValue(*backend->model));
     co_return reply;
   }
@@ -154,8 +154,8 @@ std::string ShownPath(const RouteCall& call, const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-Value TemplateAbilities(const ChatForm& form) {
-  const TemplateTraits& traits = form.formatter.traits();
+Value TemplateAbilities(const TemplateReading& reading) {
+  const TemplateTraits& traits = reading.formatter.traits();
   return Object()
       .Set("supports_object_arguments", Value::Bool(traits.reads_object_arguments))
       .Set("supports_string_content", Value::Bool(traits.reads_text_content))
@@ -164,13 +164,13 @@ Value TemplateAbilities(const ChatForm& form) {
       .Take();
 }
 
-Await<Result<Reply>> ShowProps(RouteCall call) {
-  KVD_CO_TRY(Tenant* const tenant, TenantOfQuery(call));
+Await<Result<GatewayReply>> ShowProps(RouteCall call) {
+  KVD_CO_TRY(TenantSession* const tenant, TenantOfQuery(call));
   KVD_CO_TRY(const auto session, tenant->session());
   const Settings& settings = call.gateway.settings();
-  Model& model = tenant->model();
+  ServedModel& model = tenant->model();
   const std::string no_choice;
-  KVD_CO_TRY(const auto form, co_await model.Form(*session, no_choice, false));
+  KVD_CO_TRY(const auto reading, co_await model.ReadTemplate(*session, no_choice, false));
   Object generation;
   generation
       .Set("params", GenerationSettings(model, DefaultRequest(settings), ReplyFields(),
@@ -191,8 +191,8 @@ Await<Result<Reply>> ShowProps(RouteCall call) {
       .Set("endpoint_props", Value::Bool(settings.changes_props))
       .Set("endpoint_metrics", Value::Bool(settings.serves_metrics))
       .Set("ui", Value::Bool(false))
-      .Set("chat_template", form->formatter.source())
-      .Set("chat_template_caps", TemplateAbilities(*form))
+      .Set("chat_template", reading->formatter.source())
+      .Set("chat_template_caps", TemplateAbilities(*reading))
       .Set("bos_token", model.bos_text())
       .Set("eos_token", model.eos_text())
       .Set("build_info", std::string("kvd ") + info.version)
@@ -201,16 +201,16 @@ Await<Result<Reply>> ShowProps(RouteCall call) {
   if (const std::string* const tools = model.texts().FindTemplate("tool_use"); tools != nullptr) {
     props.Set("chat_template_tool_use", *tools);
   }
-  Reply reply;
+  GatewayReply reply;
   reply.body = JsonText(props.Take());
   co_return reply;
 }
 
 // llama-server has no property that can be changed.
-Await<Result<Reply>> ChangeProps(RouteCall call) {
+Await<Result<GatewayReply>> ChangeProps(RouteCall call) {
   if (!call.gateway.settings().changes_props) co_return Fail(Code::kUnsupported, kUnchangeable);
   KVD_CO_TRY([[maybe_unused]] const Value body, co_await BodyOf(call, EmptyBody::kIsObject));
-  Reply reply;
+  GatewayReply reply;
   reply.body = R"({"success":true})";
   co_return reply;
 }
@@ -226,20 +226,20 @@ void AddPropsRoutes(Gateway& gateway, Router& router) {
 
 namespace {
 
-Await<Result<Reply>> ListAdapters(RouteCall) {
-  Reply reply;
+Await<Result<GatewayReply>> ListAdapters(RouteCall) {
+  GatewayReply reply;
   reply.body = "[]";
   co_return reply;
 }
 
-Await<Result<Reply>> SetAdapters(RouteCall call) {
+Await<Result<GatewayReply>> SetAdapters(RouteCall call) {
   const auto body = ParseJson(call.request.body);
   if (!body) co_return Fail(Code::kInvalidArgument, "body: ", body.error().message);
   if (!body->is_list()) co_return Fail(Code::kInvalidArgument, "Request body must be an array");
   if (!body->items().empty()) {
     co_return Fail(Code::kUnsupported, "LoRA adapters are not supported by kvd");
   }
-  Reply reply;
+  GatewayReply reply;
   reply.body = R"({"success":true})";
   co_return reply;
 }

@@ -27,7 +27,7 @@ constexpr std::string_view kStreamed[] = {
 constexpr std::size_t kLookupIdsMax = 1000;
 
 Await<void> SendError(Responder& responder, int status, std::string message) {
-  Reply reply = ErrorReply(status, message);
+  GatewayReply reply = ErrorReply(status, message);
   co_await responder.Send(std::move(reply));
 }
 
@@ -52,7 +52,7 @@ Await<void> DeleteStream(Gateway& gateway, const Request& request, Responder& re
   const std::string id(request.query_value("conv_id").value_or(""));
   if (id.empty()) co_return co_await SendError(responder, 400, "conv_id: missing in the query");
   gateway.jobs().Remove(request.tenant, id);
-  Reply reply{.status = 204, .body = {}, .content_type = {}};
+  GatewayReply reply{.status = 204, .body = {}, .content_type = {}};
   co_await responder.Send(std::move(reply));
 }
 
@@ -77,7 +77,7 @@ Await<void> LookUp(Gateway& gateway, const Request& request, Responder& responde
   const auto body = co_await ParseBody(request, gateway.workers());
   const auto ids = body ? IdsIn(*body) : std::unexpected(body.error());
   if (!ids) {
-    Reply refusal = ReplyOf(ids.error());
+    GatewayReply refusal = ReplyOf(ids.error());
     co_await responder.Send(std::move(refusal));
     co_return;
   }
@@ -97,7 +97,7 @@ Await<void> LookUp(Gateway& gateway, const Request& request, Responder& responde
   }
   const auto json = WriteJson(Value::List(std::move(found)));
   if (!json) co_return co_await SendError(responder, 500, json.error().message);
-  Reply reply{.body = *json};
+  GatewayReply reply{.body = *json};
   co_await responder.Send(std::move(reply));
 }
 

@@ -27,20 +27,20 @@ Value PieceValue(const std::string& piece) {
   return Value::List(std::move(bytes));
 }
 
-Reply TokensReply(std::vector<Value> tokens) {
-  Reply reply;
+GatewayReply TokensReply(std::vector<Value> tokens) {
+  GatewayReply reply;
   reply.body = JsonText(Object().Set("tokens", Value::List(std::move(tokens))).Take());
   return reply;
 }
 
-Await<Result<Reply>> Tokenize(RouteCall call) {
+Await<Result<GatewayReply>> Tokenize(RouteCall call) {
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
   const Fields fields(body);
   TextReading reading;
   KVD_CO_TRY(reading.adds_special, fields.Bool("add_special", false));
   KVD_CO_TRY(reading.parses_special, fields.Bool("parse_special", true));
   KVD_CO_TRY(const bool with_pieces, fields.Bool("with_pieces", false));
-  KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
+  KVD_CO_TRY(TenantSession* const tenant, TenantOf(call, body));
   KVD_CO_TRY(const auto session, tenant->session());
   std::vector<Value> shown;
   const Value& content = fields.Find("content");
@@ -64,9 +64,9 @@ Await<Result<Reply>> Tokenize(RouteCall call) {
   co_return TokensReply(std::move(shown));
 }
 
-Await<Result<Reply>> Detokenize(RouteCall call) {
+Await<Result<GatewayReply>> Detokenize(RouteCall call) {
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
-  KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
+  KVD_CO_TRY(TenantSession* const tenant, TenantOf(call, body));
   KVD_CO_TRY(const auto session, tenant->session());
   const Value& tokens = Fields(body).Find("tokens");
   std::string content;
@@ -76,7 +76,7 @@ Await<Result<Reply>> Detokenize(RouteCall call) {
     const std::span<const TokenId> all(ids);
     KVD_CO_TRY(content, co_await JoinedPieces(*session, all));
   }
-  Reply reply;
+  GatewayReply reply;
   reply.body = JsonText(Object().Set("content", content).Take());
   co_return reply;
 }
@@ -92,12 +92,12 @@ void AddTokenizeRoutes(Gateway& gateway, Router& router) {
 
 namespace {
 
-Await<Result<Reply>> ApplyTemplate(RouteCall call) {
+Await<Result<GatewayReply>> ApplyTemplate(RouteCall call) {
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
-  KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
+  KVD_CO_TRY(TenantSession* const tenant, TenantOf(call, body));
   KVD_CO_TRY(ChatInput input, ReadChatInput(Fields(body), call.gateway.settings()));
   KVD_CO_TRY(const ChatText text, co_await FormatChat(*tenant, std::move(input)));
-  Reply reply;
+  GatewayReply reply;
   reply.body = JsonText(Object().Set("prompt", text.prompt).Take());
   co_return reply;
 }

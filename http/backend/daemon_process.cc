@@ -227,7 +227,7 @@ constexpr milliseconds kPoll{5};
 
 }  // namespace
 
-DaemonKeeper::DaemonKeeper(Loop& loop, Workers& workers, DaemonLaunch launch)
+DaemonKeeper::DaemonKeeper(Loop& loop, LoopWorkers& workers, DaemonLaunch launch)
     : loop_(loop), workers_(workers), process_(std::move(launch)) {}
 
 DaemonKeeper::~DaemonKeeper() {

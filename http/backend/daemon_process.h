@@ -90,7 +90,7 @@ std::string LastLine(const std::string& path);
 class DaemonKeeper {
  public:
   // The workers and the loop must outlive the keeper.
-  DaemonKeeper(Loop& loop, Workers& workers, DaemonLaunch launch);
+  DaemonKeeper(Loop& loop, LoopWorkers& workers, DaemonLaunch launch);
   ~DaemonKeeper();
 
   // Waits until the daemon serves. Errors: those of DaemonProcess::Ensure.
@@ -107,7 +107,7 @@ class DaemonKeeper {
   Await<void> StartAgain();
 
   Loop& loop_;
-  Workers& workers_;
+  LoopWorkers& workers_;
   DaemonProcess process_;
   std::atomic<bool> is_stopping_ = false;
   bool is_ensuring_ = false;

@@ -10,19 +10,6 @@
 #include <memory>
 #include <vector>
 
-// Await: the type of the gateway's coroutines, which all run on one event loop.
-//
-// A coroutine is used by the thread that runs the loop and by no other thread, so state that
-// coroutines share needs no lock; it may change at every co_await.
-
-namespace kvd::http {
-
-using Loop = boost::asio::io_context;
-template <class T>
-using Await = boost::asio::awaitable<T>;
-
-}  // namespace kvd::http
-
 // KVD_TRY and KVD_CHECK_OK (base/error.h) for coroutines that return Await<Result<T>>.
 #define KVD_CO_TRY(declaration, expression)                                       \
   auto KVD_CONCAT(kvd_try_, __LINE__) = (expression);                             \
@@ -35,15 +22,22 @@ using Await = boost::asio::awaitable<T>;
     if (!kvd_status) co_return std::unexpected(std::move(kvd_status).error()); \
   } while (0)
 
+namespace kvd::http {
+
+// Await: the type of the gateway's coroutines, which all run on one event loop.
+//
+// A coroutine is used by the thread that runs the loop and by no other thread, so state that
+// coroutines share needs no lock; it may change at every co_await.
+using Loop = boost::asio::io_context;
+template <class T>
+using Await = boost::asio::awaitable<T>;
+
 // Signal: wakes the coroutines that wait for a change of state, like a condition variable of one
 // thread.
 //
 //   while (!queue.has_room()) co_await room_.Wait();
 //
 // The loop must outlive the Signal, and the Signal must outlive the coroutines that wait for it.
-
-namespace kvd::http {
-
 class Signal {
  public:
   explicit Signal(Loop& loop) : loop_(loop) {}
@@ -62,16 +56,11 @@ class Signal {
   std::vector<boost::asio::steady_timer*> waiting_;
 };
 
-}  // namespace kvd::http
-
 // Deadline: calls a function when a time has passed, unless the time is moved or cleared before.
 //
 // A Deadline is cheap to move: Set starts a timer only if no timer is due before the new time. A
 // connection moves its deadlines with every request and starts a timer about once per time limit.
 // The loop must outlive the Deadline. The function may not destroy the Deadline.
-
-namespace kvd::http {
-
 class Deadline {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;

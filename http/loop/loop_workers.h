@@ -1,11 +1,12 @@
-// Workers: threads (two) for work that would stop the event loop for long, such as reading a large
-// JSON text or formatting a chat of thousands of messages.
+// LoopWorkers: threads (two) for work that would stop the event loop for long, such as reading a
+// large JSON text or formatting a chat of thousands of messages.
 //
 //   co_await workers.Run([&] { return ParseJson(body); })
 //
 // The function runs on another thread while the coroutine waits, so it may use the coroutine's
-// variables, and nothing that other coroutines use. Workers without threads run the function on the
-// loop, in a later turn; so do fuzz targets, whose runs must not depend on the order of threads.
+// variables, and nothing that other coroutines use. LoopWorkers without threads run the function on
+// the loop, in a later turn; so do fuzz targets, whose runs must not depend on the order of
+// threads.
 #pragma once
 
 #include <boost/asio/co_spawn.hpp>
@@ -22,16 +23,16 @@
 
 namespace kvd::http {
 
-class Workers {
+class LoopWorkers {
  public:
-  explicit Workers(std::size_t thread_count = 2) {
+  explicit LoopWorkers(std::size_t thread_count = 2) {
     if (thread_count != 0) threads_.emplace(thread_count);
   }
-  ~Workers() {
+  ~LoopWorkers() {
     if (threads_) threads_->join();
   }
-  Workers(const Workers&) = delete;
-  Workers& operator=(const Workers&) = delete;
+  LoopWorkers(const LoopWorkers&) = delete;
+  LoopWorkers& operator=(const LoopWorkers&) = delete;
 
   template <class Function>
   Await<std::invoke_result_t<Function&>> Run(Function function) {

@@ -18,19 +18,6 @@
 
 namespace kvd::http {
 
-// TurnWatch: runs the event loop and measures how long each of its turns keeps the loop's thread
-// busy.
-//
-// A turn is what the loop does between two looks at its queue: one coroutine from where it was
-// woken to where it waits again. While a turn lasts, no other request is served, so a turn of more
-// than kLongTurn is counted, logged with its route, and shown by GET /metrics. Time is CPU time of
-// the thread: a machine that is busy with other programs makes no turn long.
-//
-// Reading the CPU time is a system call, so it is read when a turn has taken long by the clock, and
-// otherwise every kMarkTime; a turn is therefore measured too short by at most kMarkTime.
-//
-// The loop's thread uses a TurnWatch; there is one for each loop.
-
 // The factor by which sanitizers slow the code down.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr int kSanitizerFactor = 10;
@@ -54,6 +41,18 @@ inline constexpr std::string_view kStartLabel = "(start)";
 // The reason why turns with this label may be long; empty: there is none.
 std::string_view ReasonForLongTurns(std::string_view label);
 
+// TurnWatch: runs the event loop and measures how long each of its turns keeps the loop's thread
+// busy.
+//
+// A turn is what the loop does between two looks at its queue: one coroutine from where it was
+// woken to where it waits again. While a turn lasts, no other request is served, so a turn of more
+// than kLongTurn is counted, logged with its route, and shown by GET /metrics. Time is CPU time of
+// the thread: a machine that is busy with other programs makes no turn long.
+//
+// Reading the CPU time is a system call, so it is read when a turn has taken long by the clock, and
+// otherwise every kMarkTime; a turn is therefore measured too short by at most kMarkTime.
+//
+// The loop's thread uses a TurnWatch; there is one for each loop.
 class TurnWatch {
  public:
   using Clock = std::chrono::steady_clock;

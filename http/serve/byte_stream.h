@@ -27,15 +27,14 @@ struct TlsFiles {
 // OpenSSL's reason), or a key that does not belong to the certificate.
 Result<std::unique_ptr<boost::asio::ssl::context>> MakeTlsContext(const TlsFiles& files);
 
+using StreamSocket =
+    boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, Loop::executor_type>;
+
 // ByteStream: the bytes of one connection, plain (TCP or a unix socket) or through TLS.
 //
 // At most one coroutine reads and at most one writes at a time; they may be different coroutines.
 // Handshake and ShutDown are called while no other operation runs. Close may be called at any time
 // and ends all operations. The loop must outlive the stream.
-
-using StreamSocket =
-    boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, Loop::executor_type>;
-
 class ByteStream {
  public:
   virtual ~ByteStream() = default;

@@ -26,7 +26,7 @@ namespace kvd::http {
 // the loop's thread uses it.
 struct Site {
   const Router& router;
-  const Access& access;
+  const AccessRules& access;
   ServeLimits limits;
   // The proxies whose X-Forwarded-For names the address of a request.
   std::vector<AddressRange> trusted_proxies;
@@ -51,13 +51,13 @@ struct ConnectionPeer {
   bool is_trusted_proxy = false;  // its X-Forwarded-For names the addresses of its requests
 };
 
-class Connection final : public std::enable_shared_from_this<Connection> {
+class HttpConnection final : public std::enable_shared_from_this<HttpConnection> {
  public:
-  Connection(Loop& loop, std::shared_ptr<Site> site, std::unique_ptr<ByteStream> stream,
-             ConnectionPlace place, ConnectionPeer peer);
-  ~Connection();
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  HttpConnection(Loop& loop, std::shared_ptr<Site> site, std::unique_ptr<ByteStream> stream,
+                 CountedConnection counted, ConnectionPeer peer);
+  ~HttpConnection();
+  HttpConnection(const HttpConnection&) = delete;
+  HttpConnection& operator=(const HttpConnection&) = delete;
 
   // Starts the coroutines, which own the connection from now on.
   void Start();
@@ -84,7 +84,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     BodyShare body_share;
     const Route* route = nullptr;
     std::vector<std::string> parts = {};
-    std::optional<Reply> reply =
+    std::optional<GatewayReply> reply =
         {};  // instead of the handler's: a refusal, or the reply to OPTIONS
     bool is_head = false;
     bool is_http_1_0 = false;
@@ -126,7 +126,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Loop& loop_;
   const std::shared_ptr<Site> site_;
   const std::unique_ptr<ByteStream> stream_;
-  ConnectionPlace place_;
+  CountedConnection counted_;
   const ConnectionPeer peer_;
 
   std::string buffer_;  // bytes that were read; the first parsed_bytes_ are parsed

@@ -19,22 +19,22 @@ std::string ConnectionTable::RefusalOf(const std::string& peer) const {
   return {};
 }
 
-ConnectionPlace ConnectionTable::Enter(std::string peer) {
+CountedConnection ConnectionTable::Enter(std::string peer) {
   ++connection_count_;
   if (!peer.empty()) ++counts_by_peer_[peer];
   return {shared_from_this(), std::move(peer)};
 }
 
-void ConnectionTable::ForEach(const std::function<void(Connection&)>& call) {
-  std::vector<std::shared_ptr<Connection>> connections;
+void ConnectionTable::ForEach(const std::function<void(HttpConnection&)>& call) {
+  std::vector<std::shared_ptr<HttpConnection>> connections;
   connections.reserve(connections_.size());
-  for (Connection* connection : connections_) {
+  for (HttpConnection* connection : connections_) {
     if (auto owned = connection->weak_from_this().lock()) connections.push_back(std::move(owned));
   }
-  for (const std::shared_ptr<Connection>& connection : connections) call(*connection);
+  for (const std::shared_ptr<HttpConnection>& connection : connections) call(*connection);
 }
 
-void ConnectionTable::Leave(const std::string& peer, Connection* connection) {
+void ConnectionTable::Leave(const std::string& peer, HttpConnection* connection) {
   --connection_count_;
   connections_.erase(connection);
   const auto found = counts_by_peer_.find(peer);

@@ -117,12 +117,12 @@ std::string ErrorJson(int status, std::string_view message, std::string_view typ
   return Json().Set("error", std::move(error)).Text();
 }
 
-Reply ErrorReply(int status, std::string_view message) {
+GatewayReply ErrorReply(int status, std::string_view message) {
   return ErrorReply(status, message, ErrorType(status));
 }
 
-Reply ErrorReply(int status, std::string_view message, std::string_view type) {
-  Reply reply;
+GatewayReply ErrorReply(int status, std::string_view message, std::string_view type) {
+  GatewayReply reply;
   reply.status = status;
   reply.body = ErrorJson(status, message, type);
   return reply;

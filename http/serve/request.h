@@ -27,7 +27,7 @@ struct RequestTarget {
 // bytes that are not UTF-8.
 Result<RequestTarget> ReadRequestTarget(std::string_view target);
 
-// Request: one HTTP request, read and checked, and Reply: a whole answer to it.
+// Request: one HTTP request, read and checked, and GatewayReply: a whole answer to it.
 struct Header {
   std::string name;
   std::string value;
@@ -60,7 +60,7 @@ struct Request {
 inline constexpr std::string_view kJsonType = "application/json; charset=utf-8";
 inline constexpr std::string_view kEventStreamType = "text/event-stream";
 
-struct Reply {
+struct GatewayReply {
   int status = 200;
   std::string body;
   std::string content_type = std::string(kJsonType);
@@ -85,8 +85,8 @@ inline std::string ErrorJson(int status, std::string_view message) {
   return ErrorJson(status, message, ErrorType(status));
 }
 
-Reply ErrorReply(int status, std::string_view message);
-Reply ErrorReply(int status, std::string_view message, std::string_view type);
+GatewayReply ErrorReply(int status, std::string_view message);
+GatewayReply ErrorReply(int status, std::string_view message, std::string_view type);
 
 // Responder: the reply to one request, which a handler sends whole or piece by piece.
 //
@@ -99,10 +99,10 @@ class Responder {
   virtual ~Responder() = default;
 
   // Sends a whole reply.
-  virtual Await<bool> Send(Reply reply) = 0;
+  virtual Await<bool> Send(GatewayReply reply) = 0;
 
   // Begins a reply whose body follows in pieces. `head.body` is ignored.
-  virtual Await<bool> Begin(Reply head) = 0;
+  virtual Await<bool> Begin(GatewayReply head) = 0;
   // Sends a piece, and waits until the connection has taken it, so a slow client slows the handler.
   virtual Await<bool> Write(std::string bytes) = 0;
   virtual Await<bool> End() = 0;

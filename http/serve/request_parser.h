@@ -65,15 +65,14 @@ class ChunkDecoder {
   const std::size_t line_bytes_max_;
 };
 
-// RequestParser: turns the bytes of a connection into one request and checks it against the limits.
-//
-// The parser does no input and output, so a test or a fuzz target can feed it any bytes. It serves
-// one request; a connection makes a new one for the next request.
-
 // Returns the bytes of the empty lines at the start, which RFC 9112, section 2.2, lets a server
 // skip before a request. A lone "\r" at the end may be the start of another one.
 std::size_t EmptyLineBytes(std::string_view bytes);
 
+// RequestParser: turns the bytes of a connection into one request and checks it against the limits.
+//
+// The parser does no input and output, so a test or a fuzz target can feed it any bytes. It serves
+// one request; a connection makes a new one for the next request.
 class RequestParser {
  public:
   // The limits must outlive the parser. The first bytes of the first Put are not an empty line.

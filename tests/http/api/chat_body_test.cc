@@ -98,7 +98,7 @@ TEST(ChatBodyTest, TheBudgetOfReasoningIsRead) {
 
 TEST(ChatBodyTest, ThinkingInAnthropicRequestsHasABudget) {
   const auto chat_of = [](const std::string& thinking) {
-    return OpenAiFormOfMessages(
+    return ReadMessagesAsOpenAi(
         *ParseJson(R"({"messages":[{"role":"user","content":"Hi"}],"max_tokens":9,"thinking":)" +
                    thinking + "}"));
   };

@@ -159,7 +159,7 @@ TEST_F(PlainRoutesTest, MetricsAreServedOnlyIfEnabled) {
   Start();
   EXPECT_THAT(ErrorOf(Get("/metrics")), StartsWith("501 This server does not support metrics"));
   settings_.serves_metrics = true;
-  const Reply reply = Get("/metrics");
+  const GatewayReply reply = Get("/metrics");
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.content_type, "text/plain; version=0.0.4");
   ASSERT_EQ(reply.headers.size(), 1u);

@@ -129,9 +129,9 @@ TEST(ErrorReplyTest, ReplacesBytesThatAreNotUtf8) {
 }
 
 TEST(ReplyHeadTest, TheHeadSaysHowTheBodyEnds) {
-  Reply reply;
+  GatewayReply reply;
   reply.body = "12345";
-  HeadForm form;
+  ReplyHeadOptions form;
   form.idle_time = std::chrono::seconds(7);
   std::string head = WriteReplyHead(reply, form);
   EXPECT_TRUE(head.starts_with("HTTP/1.1 200 OK\r\nServer: kvd/")) << head;

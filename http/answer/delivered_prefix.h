@@ -1,4 +1,4 @@
-// DeliveredPart: what the caller of an answer has had of it, so that an answer that is computed
+// DeliveredPrefix: what the caller of an answer has had of it, so that an answer that is computed
 // again leaves it out.
 //
 // Invariant: the pieces behind Take are, one after the other, one answer: no token and no byte of
@@ -13,7 +13,7 @@
 
 namespace kvd::http {
 
-class DeliveredPart {
+class DeliveredPrefix {
  public:
   // Removes what the caller has had, and notes the rest. After StartOver the piece may be empty
   // then, and progress always is. Errors: kConflict: the tokens differ.

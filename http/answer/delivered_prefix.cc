@@ -1,15 +1,15 @@
-#include "http/answer/delivered_part.h"
+#include "http/answer/delivered_prefix.h"
 
 #include <algorithm>
 
 namespace kvd::http {
 
-void DeliveredPart::StartOver() {
+void DeliveredPrefix::StartOver() {
   at_ = text_at_ = 0;
   has_started_over_ = true;
 }
 
-Status DeliveredPart::Take(AnswerPiece& piece) {
+Status DeliveredPrefix::Take(AnswerPiece& piece) {
   if (piece.is_progress) {
     if (has_started_over_) piece = {};
     return {};
