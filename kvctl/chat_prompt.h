@@ -1,5 +1,4 @@
-// The prompt of a chat: the options of the command line and files of JSON become a text by the chat
-// template, and the text becomes tokens.
+// The prompt of a chat, and the commands that show it.
 #pragma once
 
 #include <optional>
@@ -12,6 +11,9 @@
 #include "text/value.h"
 
 namespace kvd::kvctl {
+
+// The prompt of a chat: the options of the command line and files of JSON become a text by the chat
+// template, and the text becomes tokens.
 
 // The text of a chat, and what reading the answer needs.
 struct ChatPrompt {

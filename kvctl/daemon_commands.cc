@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "client/client.h"
 #include "kvctl/commands.h"
+#include "kvctl/profile_command.h"
 #include "kvctl/terminal.h"
-#include "kvctl/tuning_report.h"
 #include "text/json_builder.h"
 
 namespace kvd::kvctl {

@@ -1,4 +1,4 @@
-// AnswerRequest: everything that decides one answer of the model, without the form in which a
+// AnswerRequest: everything that decides one answer of the model, without the format in which a
 // client asked for it or reads it.
 #pragma once
 

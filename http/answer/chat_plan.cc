@@ -193,7 +193,7 @@ Await<Result<std::string>> Format(TenantSession& tenant, const TemplateReading& 
   co_return co_await tenant.workers().Run(format);
 }
 
-// Brings the input into the form that PlanChat and FormatChat read.
+// Brings the input into the format that PlanChat and FormatChat read.
 Status Prepare(const Settings& settings, ChatInput& input) {
   KVD_CHECK_OK(RefuseImages(input.chat.messages));
   KVD_CHECK_OK(Check(input.chat));

@@ -1,12 +1,12 @@
 // ChatPlan: how one chat is answered: its prompt, the grammar that holds the answer, and how the
 // answer is divided into reasoning, content and calls.
 //
-//   ChatInput input;                       // messages in OpenAI's form, tools, ...
+//   ChatInput input;                       // messages in OpenAI's format, tools, ...
 //   KVD_CO_TRY(const ChatPlan plan, co_await PlanChat(tenant, std::move(input), request));
 //   KVD_CO_TRY(auto answers, co_await ChatAnswer::Start(tenant, plan, 1));
 //
-// A plan is a plain value. It knows nothing of the form in which a client sends a chat: the routes
-// of OpenAI, Anthropic and llama-server convert their messages to OpenAI's form first.
+// A plan is a plain value. It knows nothing of the format in which a client sends a chat: the
+// routes of OpenAI, Anthropic and llama-server convert their messages to OpenAI's format first.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ struct ChatPlan {
   AnswerRequest request;
   // Of the parser of the first answer. Each further one adds 1 to the seed of its ids.
   AnswerOptions parser;
-  Value messages;                                                 // of the chat, in OpenAI's form
+  Value messages;                                                 // of the chat, in OpenAI's format
   ReasoningFormat reasoning_format = ReasoningFormat::kDeepseek;  // never kAuto
   bool has_tools = false;                                         // calls are looked for
 };

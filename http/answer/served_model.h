@@ -54,8 +54,8 @@ class ServedModel {
   std::string bos_text() const;  // empty: none
   std::string eos_text() const;
 
-  // The form of a request's chats. `choice`: ChatRequest::chat_template; empty: the template of the
-  // settings, else the model's. Errors: those of ChatFormatter::Create.
+  // The template of a request's chats. `choice`: ChatRequest::chat_template; empty: the template of
+  // the settings, else the model's. Errors: those of ChatFormatter::Create.
   Await<Result<std::shared_ptr<const TemplateReading>>> ReadTemplate(DaemonSession& session,
                                                                      const std::string& choice,
                                                                      bool has_tools);

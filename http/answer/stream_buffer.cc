@@ -13,7 +13,8 @@ namespace {
 // The most bytes that Follow gives to a client's connection at once.
 constexpr std::size_t kPortion = 64u << 10;
 
-// The event that ends a stream with the error of a whole reply, in the form of the stream's events.
+// The event that ends a stream with the error of a whole reply, in the format of the stream's
+// events.
 std::string ErrorEvent(const std::string& events, const std::string& body) {
   const bool are_named = events.starts_with("event:");
   return Concat(are_named ? "event: error\n" : "", "data: ", body, "\n\n");

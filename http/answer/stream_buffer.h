@@ -24,7 +24,7 @@ struct EndedStream {
   // Of the prompt and the answer; empty: the answer has not ended, or its context was shifted.
   std::vector<TokenId> tokens;
   std::string model;  // that the tokens are of
-  // Of a chat: the messages before the answer and the tools in OpenAI's form, and the answer;
+  // Of a chat: the messages before the answer and the tools in OpenAI's format, and the answer;
   // missing: the stream is no chat.
   Value messages;
   Value tools;

@@ -1,6 +1,6 @@
 // Sending the answers of a group: as a stream of events, or as one reply.
 //
-// A form makes the texts of one API from the events of the group:
+// A writer makes the texts of one API from the events of the group:
 //   Await<Result<std::string>> Take(index, source, piece)  the events of a piece, or ""
 //   Await<Result<std::string>> End(index, source)          the events of an end, or ""
 //   std::string Last()                                     what follows the last event
@@ -44,7 +44,7 @@ class EventStream {
 // "data: JSON\n\n"
 std::string DataEvent(const Value& data);
 
-// Takes the next event of the group into the writer. Returns the text of the form's events.
+// Takes the next event of the group into the writer. Returns the text of the writer's events.
 template <class Source, class Writer>
 Await<Result<std::string>> TakeEvent(typename AnswerGroup<Source>::Event event, Writer& writer) {
   if (event.error) co_return std::unexpected(std::move(*event.error));

@@ -1,5 +1,5 @@
-// The body of a request for a chat, in the form of OpenAI's chat completions. The routes of other
-// APIs convert their bodies to this form first.
+// The body of a request for a chat, in the format of OpenAI's chat completions. The routes of other
+// APIs convert their bodies to this format first.
 #pragma once
 
 #include "base/error.h"

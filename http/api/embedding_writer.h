@@ -31,14 +31,14 @@ void NormaliseRow(std::span<float> row, std::int32_t norm);
 enum class EmbeddingFormat : std::uint8_t { kFloats, kBase64 };
 
 struct EmbeddingStyle {
-  bool is_openai = false;                             // OpenAI's form; else llama-server's
-  EmbeddingFormat format = EmbeddingFormat::kFloats;  // of OpenAI's form
-  std::string model;                                  // of OpenAI's form
-  std::uint64_t prompt_tokens = 0;                    // of OpenAI's form
+  bool is_openai = false;                             // OpenAI's format; else llama-server's
+  EmbeddingFormat format = EmbeddingFormat::kFloats;  // of OpenAI's format
+  std::string model;                                  // of OpenAI's format
+  std::uint64_t prompt_tokens = 0;                    // of OpenAI's format
 };
 
 // The body of a reply: {"object":"list","data":[...],"model","usage"}, or
-// [{"index":0,"embedding":[[...]]}]. REQUIRES: in OpenAI's form each embedding has one row; all
+// [{"index":0,"embedding":[[...]]}]. REQUIRES: in OpenAI's format each embedding has one row; all
 // values are finite; `model` is UTF-8.
 std::string EmbeddingsBody(std::span<const TextEmbedding> embeddings, const EmbeddingStyle& style);
 

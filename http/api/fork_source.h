@@ -29,7 +29,7 @@ namespace kvd::http {
 struct ForkSource {
   std::vector<TokenId> tokens;  // empty: only the snapshot has them
   std::string snapshot;         // may be gone if there are tokens; empty: none
-  Value messages;               // a list in OpenAI's form; missing: the source is no chat
+  Value messages;               // a list in OpenAI's format; missing: the source is no chat
   Value tools;                  // of the chat; missing: none
   std::string model;            // that the tokens are of; empty: that of the request
 };

@@ -45,7 +45,7 @@ std::vector<AnswerGroup<Answer>::Start> StartsOf(TenantSession& tenant,
 std::optional<TooLong> FindTooLongPrompt(TenantSession& tenant,
                                          const CompletionRequest& completion);
 
-// Generates and sends the answers in llama-server's own form. Errors: those that come before the
+// Generates and sends the answers in llama-server's own format. Errors: those that come before the
 // reply has begun.
 Await<Status> SendLlamaCompletion(TenantSession& tenant, CompletionRequest completion,
                                   Responder& responder);

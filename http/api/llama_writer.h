@@ -57,7 +57,7 @@ Value LlamaReply(const ServedModel& model, const AnswerRequest& request, const R
 
 class LlamaWriter {
  public:
-  // `model` and `fields` outlive the form. `answer_count`: of all prompts together.
+  // `model` and `fields` outlive the writer. `answer_count`: of all prompts together.
   LlamaWriter(const ServedModel& model, const ReplyFields& fields,
               std::shared_ptr<DaemonSession> session, std::size_t answer_count);
 

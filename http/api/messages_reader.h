@@ -1,5 +1,5 @@
-// Converts requests of Anthropic's Messages into the form of OpenAI's chat completions, which the
-// chat routes read (api/routes.h). The functions are pure.
+// Converts requests of Anthropic's Messages into the format of OpenAI's chat completions, which the
+// chat routes read (api/openai_chat.cc). The functions are pure.
 #pragma once
 
 #include "base/error.h"

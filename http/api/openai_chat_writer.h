@@ -26,7 +26,7 @@ Value ChatMessageOf(const ParsedAnswer& parsed);
 
 class OpenAiChatWriter {
  public:
-  // `model` and `fields` outlive the form. `prompts`: one text for each prompt, for __verbose.
+  // `model` and `fields` outlive the writer. `prompts`: one text for each prompt, for __verbose.
   OpenAiChatWriter(const ServedModel& model, const ReplyFields& fields, const Request& request,
                    std::shared_ptr<DaemonSession> session, std::vector<std::string> prompts);
 

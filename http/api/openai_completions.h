@@ -21,7 +21,7 @@ namespace kvd::http {
 // The replies of OpenAI's completions: a whole reply with its choices, or a stream of chunks.
 class OpenAiTextWriter {
  public:
-  // `model` and `fields` outlive the form. `answer_count`: of all prompts together.
+  // `model` and `fields` outlive the writer. `answer_count`: of all prompts together.
   OpenAiTextWriter(const ServedModel& model, const ReplyFields& fields, const Request& request,
                    std::shared_ptr<DaemonSession> session, std::size_t answer_count);
 

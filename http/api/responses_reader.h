@@ -1,5 +1,5 @@
-// Converts requests of OpenAI's Responses into the form of its chat completions. The functions are
-// pure.
+// Converts requests of OpenAI's Responses into the format of its chat completions. The functions
+// are pure.
 //
 // A conversation is a list of items: messages, reasoning, calls of functions and their outputs.
 // Successive items of the assistant become one message.
@@ -17,7 +17,7 @@ namespace kvd::http {
 Result<std::vector<Value>> InputItems(const Value& body);
 
 // The chat of all items of a conversation: `earlier` are those before the request's own `input`.
-// Other members of the body that both forms have are kept. Errors: kInvalidArgument, with the
+// Other members of the body that both formats have are kept. Errors: kInvalidArgument, with the
 // field's name; kUnsupported: an item or a part that is not supported.
 Result<Value> ReadResponseAsOpenAi(const Value& body, const std::vector<Value>& earlier,
                                    const std::vector<Value>& input);

@@ -151,7 +151,7 @@ TEST(TokenProbsTest, RecordsAreReadTokenByToken) {
   EXPECT_EQ(sampled[0].top.size(), 1u);
 }
 
-TEST(OpenAiChatFormTest, EventsBecomeDeltas) {
+TEST(OpenAiChatWriterTest, EventsBecomeDeltas) {
   using Kind = AnswerEvent::Kind;
   const auto json = [](const AnswerEvent& event) { return JsonText(DeltaOf(event)); };
   EXPECT_EQ(json({.kind = Kind::kContent, .text = "Hi", .id = {}}), R"({"content":"Hi"})");
@@ -165,7 +165,7 @@ TEST(OpenAiChatFormTest, EventsBecomeDeltas) {
   EXPECT_TRUE(DeltaOf({.kind = Kind::kCallEnd, .text = {}, .id = {}}).is_missing());
 }
 
-TEST(OpenAiChatFormTest, AMessageWithCallsHasNoContent) {
+TEST(OpenAiChatWriterTest, AMessageWithCallsHasNoContent) {
   ParsedAnswer parsed;
   parsed.content = "Hi";
   parsed.reasoning = "Hm";

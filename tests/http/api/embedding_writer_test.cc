@@ -43,7 +43,7 @@ TEST(NormaliseRowTest, EachNormIsThatOfLlamaCpp) {
   }
 }
 
-TEST(EmbeddingsBodyTest, BothFormatsHaveTheMembersThatClientsRead) {
+TEST(EmbeddingWriterTest, BothFormatsHaveTheMembersThatClientsRead) {
   const std::vector<TextEmbedding> embeddings = {
       {.values = {0.1f, -2}, .row_count = 1, .width = 2},
       {.values = {1e-8f, 3}, .row_count = 1, .width = 2}};
@@ -65,7 +65,7 @@ TEST(EmbeddingsBodyTest, BothFormatsHaveTheMembersThatClientsRead) {
   EXPECT_TRUE(ParseJson(base64));
 }
 
-TEST(EmbeddingsBodyTest, WithoutPoolingEachTokenOfATextHasARow) {
+TEST(EmbeddingWriterTest, WithoutPoolingEachTokenOfATextHasARow) {
   const std::vector<TextEmbedding> rows = {{.values = {1, 2, 3, 4}, .row_count = 2, .width = 2}};
   EXPECT_EQ(EmbeddingsBody(rows, {}), R"([{"index":0,"embedding":[[1,2],[3,4]]}])");
 }

@@ -29,14 +29,14 @@ std::string JsonOf(const Value& value) {
   return value.is_missing() ? std::string("missing") : *WriteJson(value);
 }
 
-TEST(ChatBodyTest, MessagesAreRequired) {
+TEST(ChatReaderTest, MessagesAreRequired) {
   const Value body = *ParseJson("{}");
   const auto input = ReadChatInput(Fields(body), Settings());
   ASSERT_FALSE(input.has_value());
   EXPECT_EQ(input.error().message, "'messages' is required");
 }
 
-TEST(ChatBodyTest, AResponseFormatBecomesASchema) {
+TEST(ChatReaderTest, AResponseFormatBecomesASchema) {
   EXPECT_EQ(JsonOf(ReadChat("")->answer_schema), "missing");
   EXPECT_EQ(JsonOf(ReadChat(R"("response_format":{"type":"text"})")->answer_schema), "missing");
   EXPECT_EQ(JsonOf(ReadChat(R"("response_format":{"type":"json_object"})")->answer_schema),
@@ -60,7 +60,7 @@ TEST(ChatBodyTest, AResponseFormatBecomesASchema) {
               StartsWith("grammar: "));
 }
 
-TEST(ChatBodyTest, TheContinuationIsRequestedOrChosenByTheServer) {
+TEST(ChatReaderTest, TheContinuationIsRequestedOrChosenByTheServer) {
   EXPECT_FALSE(ReadChat("")->has_continuation);
   EXPECT_TRUE(ReadChat("")->chat.add_generation_prompt);
   const auto without = ReadChat(R"("add_generation_prompt":false)");
@@ -74,7 +74,7 @@ TEST(ChatBodyTest, TheContinuationIsRequestedOrChosenByTheServer) {
   EXPECT_THAT(ErrorOfChat(R"("continue_final_message":5)"), StartsWith("continue_final_message: "));
 }
 
-TEST(ChatBodyTest, ReasoningCanBeSwitchedOffOrGivenAnEffort) {
+TEST(ChatReaderTest, ReasoningCanBeSwitchedOffOrGivenAnEffort) {
   EXPECT_EQ(ReadChat("")->chat.enable_thinking, std::nullopt);
   EXPECT_EQ(ReadChat(R"("reasoning_effort":"none")")->chat.enable_thinking, false);
   const auto high = ReadChat(R"("reasoning_effort":"high","chat_template_kwargs":{"a":1})");
@@ -85,7 +85,7 @@ TEST(ChatBodyTest, ReasoningCanBeSwitchedOffOrGivenAnEffort) {
   EXPECT_THAT(ErrorOfChat(R"("chat_template_kwargs":5)"), StartsWith("chat_template_kwargs: "));
 }
 
-TEST(ChatBodyTest, TheBudgetOfReasoningIsRead) {
+TEST(ChatReaderTest, TheBudgetOfReasoningIsRead) {
   EXPECT_EQ(ReadChat("")->reasoning_budget, -1);
   EXPECT_EQ(ReadChat("")->budget_message, std::nullopt);
   EXPECT_EQ(ReadChat(R"("thinking_budget_tokens":7)")->reasoning_budget, 7);
@@ -96,7 +96,7 @@ TEST(ChatBodyTest, TheBudgetOfReasoningIsRead) {
               StartsWith("thinking_budget_tokens: "));
 }
 
-TEST(ChatBodyTest, ThinkingInAnthropicRequestsHasABudget) {
+TEST(ChatReaderTest, ThinkingInAnthropicRequestsHasABudget) {
   const auto chat_of = [](const std::string& thinking) {
     return ReadMessagesAsOpenAi(
         *ParseJson(R"({"messages":[{"role":"user","content":"Hi"}],"max_tokens":9,"thinking":)" +
@@ -115,7 +115,7 @@ TEST(ChatBodyTest, ThinkingInAnthropicRequestsHasABudget) {
               StartsWith("thinking.budget_tokens: "));
 }
 
-TEST(ChatBodyTest, ToolsAreChosenByName) {
+TEST(ChatReaderTest, ToolsAreChosenByName) {
   EXPECT_EQ(ReadChat(R"("tool_choice":"required")")->tool_choice.kind, ToolChoice::Kind::kRequired);
   const auto chosen = ReadChat(R"("tool_choice":{"type":"function","function":{"name":"f"}})");
   EXPECT_EQ(chosen->tool_choice.kind, ToolChoice::Kind::kFunction);
