@@ -56,13 +56,13 @@ constexpr auto kGlobalFlags = std::to_array<Flag<CommandLine>>({
 void ForEachVerb(const auto& call) {
   for (const auto& verbs : {RunVerbs(), SequenceVerbs(), SnapshotVerbs(), SavedVerbs(),
                             PrefixVerbs(), LlamaVerbs(), TextVerbs(), DaemonVerbs(), MapVerbs()}) {
-    for (const VerbRow& verb : verbs) call(verb);
+    for (const CommandRow& verb : verbs) call(verb);
   }
 }
 
-const VerbRow* FindVerb(std::string_view name) {
-  const VerbRow* found = nullptr;
-  ForEachVerb([&](const VerbRow& verb) {
+const CommandRow* FindVerb(std::string_view name) {
+  const CommandRow* found = nullptr;
+  ForEachVerb([&](const CommandRow& verb) {
     if (verb.name == name) found = &verb;
   });
   return found;
@@ -80,12 +80,13 @@ std::string HelpText() {
   std::string help = "kvctl: talk to a kvd daemon\nUsage: kvctl [OPTIONS] SUBCOMMAND\n\n";
   AppendOptions(kGlobalFlags, help);
   help += "\nSubcommands:\n";
-  ForEachVerb(
-      [&help](const VerbRow& verb) { AppendHelpLine(kLayout, verb.name, verb.description, help); });
+  ForEachVerb([&help](const CommandRow& verb) {
+    AppendHelpLine(kLayout, verb.name, verb.description, help);
+  });
   return help + "\n";
 }
 
-std::string HelpText(const VerbRow& verb) {
+std::string HelpText(const CommandRow& verb) {
   std::string usage;
   std::string arguments;
   for (const Flag<CommandLine>& flag : verb.flags) {

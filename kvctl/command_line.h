@@ -16,7 +16,7 @@
 
 namespace kvd::kvctl {
 
-struct VerbRow;
+struct CommandRow;
 
 struct CommandLine {
   GlobalOptions global;
@@ -27,17 +27,17 @@ struct CommandLine {
   TextOptions text;
   EmbedOptions embed;
   RankOptions rank;
-  PrefixOptions prefix;
+  PrefixFlags prefix;
   LlamaOptions llama;
   PingOptions ping;
   LifeOptions life;
   MapOptions map;
   bool info_wants_profile = false;
   std::int64_t timeout_ms = -1;
-  const VerbRow* verb = nullptr;
+  const CommandRow* verb = nullptr;
 };
 
-struct VerbRow {
+struct CommandRow {
   std::string_view name;
   std::string_view description;
   std::string_view example;  // a command line, without the word kvctl
@@ -46,15 +46,15 @@ struct VerbRow {
   std::span<const FlagTopic<CommandLine>> topics = {};  // further flags, under headings
 };
 
-std::span<const VerbRow> RunVerbs();
-std::span<const VerbRow> SequenceVerbs();
-std::span<const VerbRow> SnapshotVerbs();
-std::span<const VerbRow> SavedVerbs();
-std::span<const VerbRow> PrefixVerbs();
-std::span<const VerbRow> LlamaVerbs();
-std::span<const VerbRow> TextVerbs();
-std::span<const VerbRow> DaemonVerbs();
-std::span<const VerbRow> MapVerbs();
+std::span<const CommandRow> RunVerbs();
+std::span<const CommandRow> SequenceVerbs();
+std::span<const CommandRow> SnapshotVerbs();
+std::span<const CommandRow> SavedVerbs();
+std::span<const CommandRow> PrefixVerbs();
+std::span<const CommandRow> LlamaVerbs();
+std::span<const CommandRow> TextVerbs();
+std::span<const CommandRow> DaemonVerbs();
+std::span<const CommandRow> MapVerbs();
 
 // Fills `line`, whose verb is then set. Returns the help text if the command line asks for one.
 // Errors: kInvalidArgument, naming the argument.

@@ -26,11 +26,11 @@ Status ListSaved(const GlobalOptions& global, const SavedOptions& options);
 Status ImportFile(const GlobalOptions& global, const LlamaOptions& options);
 Status ExportFile(const GlobalOptions& global, const LlamaOptions& options);
 
-Status WarmPrefix(const GlobalOptions& global, const PrefixOptions& options);
+Status WarmPrefix(const GlobalOptions& global, const PrefixFlags& options);
 Status ListTenants(const GlobalOptions& global);
 Status SetLife(const GlobalOptions& global, const LifeOptions& options);
-Status PinSequences(const GlobalOptions& global, const PrefixOptions& options, bool is_pinned);
-Status DropSequences(const GlobalOptions& global, const PrefixOptions& options);
+Status PinSequences(const GlobalOptions& global, const PrefixFlags& options, bool is_pinned);
+Status DropSequences(const GlobalOptions& global, const PrefixFlags& options);
 
 Status TokenizeText(const GlobalOptions& global, const TextOptions& options);
 Status FormatChat(const GlobalOptions& global, const TextOptions& options);

@@ -25,7 +25,7 @@ constexpr auto kPingFlags = std::to_array<Flag<CommandLine>>({
               TakeNumber<0, 4096, &CommandLine::ping, &PingOptions::payload_bytes>),
 });
 
-constexpr auto kDaemonVerbs = std::to_array<VerbRow>({
+constexpr auto kDaemonVerbs = std::to_array<CommandRow>({
     {.name = "info",
      .description = "Show the model, the pool and the daemon",
      .example = "info --profile",
@@ -61,7 +61,7 @@ constexpr auto kTopFlags = std::to_array<Flag<CommandLine>>({
               TakeNumber<50, 60'000, &CommandLine::map, &MapOptions::period_ms>),
 });
 
-constexpr auto kMapVerbs = std::to_array<VerbRow>({
+constexpr auto kMapVerbs = std::to_array<CommandRow>({
     {.name = "map",
      .description = "Show which sequences hold which cells",
      .example = "map --svg",
@@ -76,7 +76,7 @@ constexpr auto kMapVerbs = std::to_array<VerbRow>({
 
 }  // namespace
 
-std::span<const VerbRow> DaemonVerbs() { return kDaemonVerbs; }
-std::span<const VerbRow> MapVerbs() { return kMapVerbs; }
+std::span<const CommandRow> DaemonVerbs() { return kDaemonVerbs; }
+std::span<const CommandRow> MapVerbs() { return kMapVerbs; }
 
 }  // namespace kvd::kvctl

@@ -105,7 +105,7 @@ struct LifeOptions {
   bool is_forced = false;  // true: also sequences of other sessions
 };
 
-struct PrefixOptions {
+struct PrefixFlags {
   std::string file;                  // kvctl warm: file of the prompt; "-": standard input
   bool parses_special = false;       // warm
   bool is_pinned = false;            // warm

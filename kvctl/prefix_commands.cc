@@ -32,7 +32,7 @@ Result<std::string> ReadFile(const std::string& path) {
 
 }  // namespace
 
-Status WarmPrefix(const GlobalOptions& global, const PrefixOptions& options) {
+Status WarmPrefix(const GlobalOptions& global, const PrefixFlags& options) {
   KVD_TRY(const std::string text, ReadFile(options.file));
   KVD_TRY(const Client client, Client::Connect(global.connect));
   const auto flags = static_cast<std::uint16_t>(
@@ -64,7 +64,7 @@ Status WarmPrefix(const GlobalOptions& global, const PrefixOptions& options) {
   return {};
 }
 
-Status PinSequences(const GlobalOptions& global, const PrefixOptions& options, bool is_pinned) {
+Status PinSequences(const GlobalOptions& global, const PrefixFlags& options, bool is_pinned) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
   for (const std::string& text : options.handles) {
     KVD_TRY(const SequenceHandle handle, ParseHandle(text));
@@ -79,7 +79,7 @@ Status PinSequences(const GlobalOptions& global, const PrefixOptions& options, b
   return {};
 }
 
-Status DropSequences(const GlobalOptions& global, const PrefixOptions& options) {
+Status DropSequences(const GlobalOptions& global, const PrefixFlags& options) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
   KVD_TRY(const wire::DropRetainedReply dropped,
           client.Call(wire::DropRetainedArgs{}, {}, FlagIf(options.is_forced, wire::kFlagForce)));

@@ -51,7 +51,7 @@ constexpr auto kTextFlags = std::to_array<Flag<CommandLine>>({
                TakeSwitch<&CommandLine::sequence, &SequenceOptions::shows_special>),
 });
 
-constexpr auto kSequenceVerbs = std::to_array<VerbRow>({
+constexpr auto kSequenceVerbs = std::to_array<CommandRow>({
     {.name = "ps",
      .description = "List the sequences",
      .example = "ps --json",
@@ -118,7 +118,7 @@ constexpr auto kUnpublishFlags = std::to_array<Flag<CommandLine>>({
                TakeSwitch<&CommandLine::snapshot, &SnapshotOptions::is_forced>),
 });
 
-constexpr auto kSnapshotVerbs = std::to_array<VerbRow>({
+constexpr auto kSnapshotVerbs = std::to_array<CommandRow>({
     {.name = "publish",
      .description = "Publish a sequence as a named snapshot",
      .example = "publish 4294967299 notes",
@@ -184,7 +184,7 @@ constexpr auto kSavedFlags = std::to_array<Flag<CommandLine>>({
               TakeText<&CommandLine::saved, &SavedOptions::removed>),
 });
 
-constexpr auto kSavedVerbs = std::to_array<VerbRow>({
+constexpr auto kSavedVerbs = std::to_array<CommandRow>({
     {.name = "save",
      .description = "Save a sequence to a file of the daemon's store",
      .example = "save 4294967299 notes",
@@ -205,12 +205,12 @@ constexpr auto kSavedVerbs = std::to_array<VerbRow>({
 constexpr auto kWarmFlags = std::to_array<Flag<CommandLine>>({
     {.names = "file",
      .help = "File with the prompt's text. -: standard input.",
-     .take = TakeText<&CommandLine::prefix, &PrefixOptions::file>,
+     .take = TakeText<&CommandLine::prefix, &PrefixFlags::file>,
      .is_required = true},
     SwitchFlag("--parse-special", "Read names of special tokens in the text as those tokens.",
-               TakeSwitch<&CommandLine::prefix, &PrefixOptions::parses_special>),
+               TakeSwitch<&CommandLine::prefix, &PrefixFlags::parses_special>),
     SwitchFlag("--pin", "Never evict the sequence.",
-               TakeSwitch<&CommandLine::prefix, &PrefixOptions::is_pinned>),
+               TakeSwitch<&CommandLine::prefix, &PrefixFlags::is_pinned>),
 });
 
 constexpr auto kLifeFlags = std::to_array<Flag<CommandLine>>({
@@ -232,23 +232,23 @@ constexpr auto kLifeFlags = std::to_array<Flag<CommandLine>>({
 constexpr auto kPinFlags = std::to_array<Flag<CommandLine>>({
     {.names = "handle",
      .help = "Handles of sequences, as in ps.",
-     .take = TakeMore<&CommandLine::prefix, &PrefixOptions::handles>,
+     .take = TakeMore<&CommandLine::prefix, &PrefixFlags::handles>,
      .is_required = true,
      .is_list = true},
     SwitchFlag("-f --force", "Act also on sequences of your other sessions.",
-               TakeSwitch<&CommandLine::prefix, &PrefixOptions::is_forced>),
+               TakeSwitch<&CommandLine::prefix, &PrefixFlags::is_forced>),
 });
 
 constexpr auto kDropFlags = std::to_array<Flag<CommandLine>>({
     {.names = "--retained",
      .help = "Drop all retained sequences of this user.",
-     .take = TakeSwitch<&CommandLine::prefix, &PrefixOptions::only_retained>,
+     .take = TakeSwitch<&CommandLine::prefix, &PrefixFlags::only_retained>,
      .is_required = true},
     SwitchFlag("-f --force", "Drop also pinned sequences.",
-               TakeSwitch<&CommandLine::prefix, &PrefixOptions::is_forced>),
+               TakeSwitch<&CommandLine::prefix, &PrefixFlags::is_forced>),
 });
 
-constexpr auto kPrefixVerbs = std::to_array<VerbRow>({
+constexpr auto kPrefixVerbs = std::to_array<CommandRow>({
     {.name = "warm",
      .description = "Compute a prompt in advance and retain it as a prefix",
      .example = "warm --pin prompt.txt",
@@ -325,7 +325,7 @@ constexpr auto kExportFlags = std::to_array<Flag<CommandLine>>({
               TakeText<&CommandLine::llama, &LlamaOptions::v_type>),
 });
 
-constexpr auto kLlamaVerbs = std::to_array<VerbRow>({
+constexpr auto kLlamaVerbs = std::to_array<CommandRow>({
     {.name = "import",
      .description = "Publish a sequence from a state file of llama.cpp",
      .example = "import notes.bin notes",
@@ -340,10 +340,10 @@ constexpr auto kLlamaVerbs = std::to_array<VerbRow>({
 
 }  // namespace
 
-std::span<const VerbRow> SequenceVerbs() { return kSequenceVerbs; }
-std::span<const VerbRow> SnapshotVerbs() { return kSnapshotVerbs; }
-std::span<const VerbRow> SavedVerbs() { return kSavedVerbs; }
-std::span<const VerbRow> PrefixVerbs() { return kPrefixVerbs; }
-std::span<const VerbRow> LlamaVerbs() { return kLlamaVerbs; }
+std::span<const CommandRow> SequenceVerbs() { return kSequenceVerbs; }
+std::span<const CommandRow> SnapshotVerbs() { return kSnapshotVerbs; }
+std::span<const CommandRow> SavedVerbs() { return kSavedVerbs; }
+std::span<const CommandRow> PrefixVerbs() { return kPrefixVerbs; }
+std::span<const CommandRow> LlamaVerbs() { return kLlamaVerbs; }
 
 }  // namespace kvd::kvctl

@@ -163,7 +163,7 @@ constexpr auto kRankFlags = std::to_array<Flag<CommandLine>>({
      .is_list = true},
 });
 
-constexpr auto kRunVerbs = std::to_array<VerbRow>({
+constexpr auto kRunVerbs = std::to_array<CommandRow>({
     {.name = "run",
      .description = "Continue a prompt and print the text as it is generated",
      .example = "run --chat -n 64 'Why is the sky blue?'",
@@ -172,7 +172,7 @@ constexpr auto kRunVerbs = std::to_array<VerbRow>({
      .topics = kRunTopics},
 });
 
-constexpr auto kTextVerbs = std::to_array<VerbRow>({
+constexpr auto kTextVerbs = std::to_array<CommandRow>({
     {.name = "tokenize",
      .description = "Show the tokens of a text",
      .example = "tokenize --add-special 'Once upon a time'",
@@ -209,7 +209,7 @@ constexpr auto kTextVerbs = std::to_array<VerbRow>({
 
 }  // namespace
 
-std::span<const VerbRow> RunVerbs() { return kRunVerbs; }
-std::span<const VerbRow> TextVerbs() { return kTextVerbs; }
+std::span<const CommandRow> RunVerbs() { return kRunVerbs; }
+std::span<const CommandRow> TextVerbs() { return kTextVerbs; }
 
 }  // namespace kvd::kvctl

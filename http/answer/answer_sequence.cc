@@ -30,7 +30,7 @@ Await<Status> AnswerSequence::LeaseSlot() {
 }
 
 void AnswerSequence::EnterSlot() {
-  Slot& slot = lease_.slot();
+  GatewaySlot& slot = lease_.slot();
   slot.sequence = handle_;
   lease_.Note();
   slot.tokens = request_.prompt;
@@ -131,7 +131,7 @@ Await<Status> AnswerSequence::TakeNew(std::uint32_t slot) {
 void AnswerSequence::Append(std::span<const TokenId> tokens) {
   cells_ += static_cast<std::uint32_t>(tokens.size());
   if (!lease_) return;
-  Slot& slot = lease_.slot();
+  GatewaySlot& slot = lease_.slot();
   slot.tokens.insert(slot.tokens.end(), tokens.begin(), tokens.end());
   slot.decoded_tokens += static_cast<std::uint32_t>(tokens.size());
 }
@@ -143,7 +143,7 @@ void AnswerSequence::NoteSkip(bool may_skip) {
 void AnswerSequence::Finish(bool skipped) {
   permit_.End();
   if (!lease_) return;
-  Slot& slot = lease_.slot();
+  GatewaySlot& slot = lease_.slot();
   if (knows_tokens_) slot.are_tokens_unknown = false;
   slot.lacks_last = skipped;
   if (slot.lacks_last && !slot.tokens.empty()) slot.tokens.pop_back();
@@ -202,7 +202,7 @@ void AnswerSequence::NoteShift(std::uint32_t keep, std::uint32_t removed) {
   cells_ -= removed;
   kept_ = std::min(kept_.value_or(keep), keep);
   if (!lease_) return;
-  Slot& slot = lease_.slot();
+  GatewaySlot& slot = lease_.slot();
   const auto first = slot.tokens.begin() + keep;
   if (slot.tokens.size() >= keep + removed) slot.tokens.erase(first, first + removed);
   slot.kept = slot.is_edited ? std::min(slot.kept, keep) : keep;
@@ -237,7 +237,7 @@ Await<std::size_t> AnswerSequence::AskWhy(CacheReport& cache) {
   co_return why->record.reused;
 }
 
-Await<Status> AnswerSequence::RemoveTail(const Slot& slot, std::size_t begin) {
+Await<Status> AnswerSequence::RemoveTail(const GatewaySlot& slot, std::size_t begin) {
   const Pos first{static_cast<std::int32_t>(begin)};
   const PosRange range{.begin = first, .end = kPosEnd};
   // A recurrent model may compute tokens again. A process that resumes from the journal must find
@@ -251,7 +251,7 @@ Await<Status> AnswerSequence::RemoveTail(const Slot& slot, std::size_t begin) {
   co_return Status();
 }
 
-Await<Result<std::size_t>> AnswerSequence::TakeFreshSequence(Slot& slot) {
+Await<Result<std::size_t>> AnswerSequence::TakeFreshSequence(GatewaySlot& slot) {
   if (slot.sequence != SequenceHandle::kNone) session_->RetainLater(slot.sequence);
   slot.sequence = SequenceHandle::kNone;
   KVD_CO_TRY(slot.sequence, co_await session_->Create());
@@ -259,7 +259,7 @@ Await<Result<std::size_t>> AnswerSequence::TakeFreshSequence(Slot& slot) {
 }
 
 Await<Result<std::size_t>> AnswerSequence::PrepareSlot(PromptPrefix& prefix) {
-  Slot& slot = lease_.slot();
+  GatewaySlot& slot = lease_.slot();
   const std::size_t reusable_max = request_.prompt.size() - 1;  // the last token is computed
   if (slot.sequence != SequenceHandle::kNone && slot.are_tokens_unknown) {
     auto tokens = co_await session_->ReadTokens(slot.sequence, 0, -1);

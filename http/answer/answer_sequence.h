@@ -85,7 +85,7 @@ class AnswerSequence final : public BoundedContext {
   bool is_shifted() const { return kept_.has_value(); }
   std::uint32_t cells() const { return cells_; }
   // Null: a branch, or not claimed.
-  Slot* slot() const { return lease_ ? &lease_.slot() : nullptr; }
+  GatewaySlot* slot() const { return lease_ ? &lease_.slot() : nullptr; }
 
  private:
   Await<void> Lease(std::optional<std::uint32_t> number);
@@ -95,9 +95,9 @@ class AnswerSequence final : public BoundedContext {
   Await<Result<std::size_t>> PrepareSlot(PromptPrefix& prefix);
   // Removes the slot's tokens from `begin` on. If the model has no recurrent state, it does not
   // wait: the generation is told where it begins, and fails if it begins elsewhere (TakeGuess).
-  Await<Status> RemoveTail(const Slot& slot, std::size_t begin);
+  Await<Status> RemoveTail(const GatewaySlot& slot, std::size_t begin);
   // Replaces the slot's sequence by a new one. Returns 0.
-  Await<Result<std::size_t>> TakeFreshSequence(Slot& slot);
+  Await<Result<std::size_t>> TakeFreshSequence(GatewaySlot& slot);
   // Asks the daemon how much of the prompt it could reuse, and notes why not more.
   Await<std::size_t> AskWhy(CacheReport& cache);
   Await<Result<bool>> RemoveAndShift(std::uint32_t keep, std::uint32_t removed);

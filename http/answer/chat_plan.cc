@@ -201,7 +201,7 @@ Status Prepare(const Settings& settings, ChatInput& input) {
   return SetVariables(settings, input.chat);
 }
 
-Await<Result<ChatText>> FormatPrepared(TenantSession& tenant, ChatRequest& chat) {
+Await<Result<FormattedChat>> FormatPrepared(TenantSession& tenant, ChatRequest& chat) {
   KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant.session());
   const bool has_tools = !chat.tools.is_none();
   KVD_CO_TRY(const std::shared_ptr<const TemplateReading> reading,
@@ -211,10 +211,10 @@ Await<Result<ChatText>> FormatPrepared(TenantSession& tenant, ChatRequest& chat)
   KVD_CO_TRY(std::string prompt, co_await Format(tenant, *reading, chat));
   const bool thinks = chat.enable_thinking.value_or(true);
   if (!thinks && !chat.continue_final_message) CloseReasoning(*reading, prompt);
-  ChatText text{.prompt = std::move(prompt),
-                .tool_format = reading->tool_format,
-                .reasoning = reading->reasoning,
-                .markers = reading->markers};
+  FormattedChat text{.prompt = std::move(prompt),
+                     .tool_format = reading->tool_format,
+                     .reasoning = reading->reasoning,
+                     .markers = reading->markers};
   text.starts_in_reasoning = EndsInReasoning(text.prompt, text.reasoning);
   co_return text;
 }
@@ -227,7 +227,7 @@ Result<ToolGrammar> AsRequestError(Result<ToolGrammar> grammar) {
   return grammar;
 }
 
-Result<ToolGrammar> GrammarOf(const ChatInput& input, const ChatText& text) {
+Result<ToolGrammar> GrammarOf(const ChatInput& input, const FormattedChat& text) {
   const bool thinks = input.chat.enable_thinking.value_or(true) || text.starts_in_reasoning;
   const ToolGrammarOptions options{.parallel_calls = input.parallel_calls,
                                    .starts_in_reasoning = text.starts_in_reasoning,
@@ -254,14 +254,14 @@ Await<Result<std::vector<TokenId>>> TokensOf(TenantSession& tenant, const std::s
 }
 
 // The tokens of reasoning that the answer may have; -1: no limit.
-std::int32_t BudgetOf(const Settings& settings, const ChatInput& input, const ChatText& text) {
+std::int32_t BudgetOf(const Settings& settings, const ChatInput& input, const FormattedChat& text) {
   if (text.reasoning.close.empty()) return -1;
   return input.reasoning_budget < 0 ? settings.reasoning_budget : input.reasoning_budget;
 }
 
 // The limit of the reasoning; nullopt: none. A budget of 0 closes reasoning that the prompt begins.
 Await<Result<std::optional<ReasoningLimit>>> LimitOf(TenantSession& tenant, const ChatInput& input,
-                                                     ChatText& text) {
+                                                     FormattedChat& text) {
   const Settings& settings = tenant.model().settings();
   std::optional<ReasoningLimit> limit;
   const std::int32_t budget = BudgetOf(settings, input, text);
@@ -292,9 +292,9 @@ Await<Result<std::optional<ReasoningLimit>>> LimitOf(TenantSession& tenant, cons
 
 }  // namespace
 
-Await<Result<ChatText>> FormatChat(TenantSession& tenant, ChatInput input) {
+Await<Result<FormattedChat>> FormatChat(TenantSession& tenant, ChatInput input) {
   KVD_CO_CHECK_OK(Prepare(tenant.model().settings(), input));
-  KVD_CO_TRY(ChatText text, co_await FormatPrepared(tenant, input.chat));
+  KVD_CO_TRY(FormattedChat text, co_await FormatPrepared(tenant, input.chat));
   co_return text;
 }
 

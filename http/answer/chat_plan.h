@@ -49,7 +49,7 @@ struct ChatInput {
 };
 
 // The text of a chat, and what it says about the answer.
-struct ChatText {
+struct FormattedChat {
   std::string prompt;
   ToolFormat tool_format = ToolFormat::kJson;
   ReasoningTags reasoning;
@@ -58,7 +58,7 @@ struct ChatText {
 };
 
 struct ChatPlan {
-  ChatText text;
+  FormattedChat text;
   // Complete: prompt, grammar and triggers are those of the chat.
   AnswerRequest request;
   // Of the parser of the first answer. Each further one adds 1 to the seed of its ids.
@@ -70,7 +70,7 @@ struct ChatPlan {
 
 // Formats a chat. Errors: kInvalidArgument, with the field's name or the template's own text;
 // kUnsupported: a content part that is not text; kNotFound: no such template; those of the session.
-Await<Result<ChatText>> FormatChat(TenantSession& tenant, ChatInput input);
+Await<Result<FormattedChat>> FormatChat(TenantSession& tenant, ChatInput input);
 
 // Plans the answer. `request` has everything but the prompt: sampling, limits, stops, a grammar of
 // the client. Errors: those of FormatChat, of the schemas of tools and of the answer.

@@ -119,7 +119,7 @@ void DaemonSource::EndWith(const wire::GenerateResult& result, bool is_logged) {
   stage_ = Stage::kRuns;
   stream_.reset();
   count_.TakeResult(result, portion_.first, sequence_.is_branch(), is_logged);
-  if (Slot* const slot = sequence_.slot()) slot->cached_tokens = count_.end().cached_tokens;
+  if (GatewaySlot* const slot = sequence_.slot()) slot->cached_tokens = count_.end().cached_tokens;
 }
 
 std::unexpected<Error> DaemonSource::EndWith(Error error) {

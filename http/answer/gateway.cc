@@ -45,7 +45,7 @@ Await<Result<std::shared_ptr<DaemonSession>>> TenantSession::WaitForSession() {
 Await<void> TenantSession::RetainUnused(std::set<SequenceHandle> used) {
   const auto opened = co_await WaitForSession();
   if (!opened) co_return;
-  for (const Slot& slot : slots_.all()) used.insert(slot.sequence);
+  for (const GatewaySlot& slot : slots_.all()) used.insert(slot.sequence);
   const auto listed = co_await (*opened)->List();
   if (!listed) co_return;
   for (const wire::SequenceEntry& entry : *listed) {

@@ -62,7 +62,7 @@ class SlotFile {
 // free slot whose tokens have the longest common prefix with its prompt; a sequence that would lose
 // tokens by that is forked, and stays cached in the daemon as a retained prefix. Requests wait in
 // order until a slot is free.
-struct Slot {
+struct GatewaySlot {
   std::uint32_t number = 0;
   SequenceHandle sequence = SequenceHandle::kNone;
   std::vector<TokenId> tokens;      // of the sequence's cells, unless are_tokens_unknown
@@ -83,8 +83,8 @@ class Slots {
   Slots(Loop& loop, std::uint32_t count);
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(slots_.size()); }
-  Slot& at(std::uint32_t number) { return slots_[number]; }
-  const std::vector<Slot>& all() const { return slots_; }
+  GatewaySlot& at(std::uint32_t number) { return slots_[number]; }
+  const std::vector<GatewaySlot>& all() const { return slots_; }
   std::uint32_t busy_count() const;
   std::size_t waiting_count() const { return waiting_.size(); }
   bool has_free() const { return busy_count() != count(); }
@@ -103,17 +103,17 @@ class Slots {
   struct Waiter {
     std::optional<std::uint32_t> number;
     std::span<const TokenId> prompt;
-    Slot* granted = nullptr;
+    GatewaySlot* granted = nullptr;
     Signal* signal = nullptr;
   };
   // The best free slot for a waiter; null: none is free.
-  Slot* Choose(const Waiter& waiter);
-  void Take(Slot& slot);
-  void Release(Slot& slot);
+  GatewaySlot* Choose(const Waiter& waiter);
+  void Take(GatewaySlot& slot);
+  void Release(GatewaySlot& slot);
 
   Loop& loop_;
   SlotFile file_;
-  std::vector<Slot> slots_;
+  std::vector<GatewaySlot> slots_;
   std::deque<Waiter*> waiting_;
   std::uint64_t uses_ = 0;
   std::uint64_t tasks_ = 0;
@@ -133,15 +133,15 @@ class SlotLease {
                                   std::span<const TokenId> prompt);
 
   explicit operator bool() const { return slot_ != nullptr; }
-  Slot& slot() const { return *slot_; }
+  GatewaySlot& slot() const { return *slot_; }
   // Notes the slot's sequence in the file, so that a process that is killed does not lose it.
   void Note() const;
 
  private:
-  SlotLease(Slots& slots, Slot& slot) : slots_(&slots), slot_(&slot) {}
+  SlotLease(Slots& slots, GatewaySlot& slot) : slots_(&slots), slot_(&slot) {}
 
   Slots* slots_ = nullptr;
-  Slot* slot_ = nullptr;
+  GatewaySlot* slot_ = nullptr;
 };
 
 // The number of tokens at the beginning of both.

@@ -76,7 +76,7 @@ Result<Imported> Import(const Client& client, const SlotFolder& slot_folder,
 }
 
 // Returns the cells that llama-server would have computed: all but that of an answer's last token.
-std::uint32_t CellsWithoutLast(const Slot& slot, const wire::SequenceEntry& entry) {
+std::uint32_t CellsWithoutLast(const GatewaySlot& slot, const wire::SequenceEntry& entry) {
   const bool has_last = slot.decoded_tokens != 0 && !slot.lacks_last && entry.cell_count != 0;
   return entry.cell_count - (has_last ? 1 : 0);
 }
@@ -115,7 +115,7 @@ Await<Result<SlotFileInfo>> SaveSlot(TenantSession& tenant, const SlotLease& lea
                                      FileLock& lock) {
   const auto start = std::chrono::steady_clock::now();
   KVD_CO_TRY(const auto session, tenant.session());
-  const Slot& slot = lease.slot();
+  const GatewaySlot& slot = lease.slot();
   std::uint32_t cells = 0;
   if (slot.sequence != SequenceHandle::kNone) {
     KVD_CO_TRY(const wire::SequenceEntry entry, co_await session->Query(slot.sequence));
@@ -161,7 +161,7 @@ Await<Result<SlotFileInfo>> RestoreSlot(TenantSession& tenant, const SlotLease& 
     session->DropLater(sequence);
     co_return std::unexpected(std::move(tokens).error());
   }
-  Slot& slot = lease.slot();
+  GatewaySlot& slot = lease.slot();
   if (slot.sequence != SequenceHandle::kNone) session->DropLater(slot.sequence);
   slot.sequence = sequence;
   slot.tokens = std::move(*tokens);
@@ -175,7 +175,7 @@ Await<Result<SlotFileInfo>> RestoreSlot(TenantSession& tenant, const SlotLease& 
 
 Await<Result<std::uint64_t>> EraseSlot(TenantSession& tenant, const SlotLease& lease) {
   KVD_CO_TRY(const auto session, tenant.session());
-  Slot& slot = lease.slot();
+  GatewaySlot& slot = lease.slot();
   std::uint64_t token_count = 0;
   if (slot.sequence != SequenceHandle::kNone) {
     const auto entry = co_await session->Query(slot.sequence);

@@ -26,7 +26,7 @@ constexpr char kNoSlots[] = "This server does not support slots endpoint. Start 
 constexpr char kNoActions[] =
     "This server does not support slots action. Start it with `--slot-save-path`";
 
-Value SlotValue(const Slot& slot, const ServedModel& model) {
+Value SlotValue(const GatewaySlot& slot, const ServedModel& model) {
   Object shown;
   shown.Set("id", CountValue(slot.number))
       .Set("n_ctx", CountValue(model.slot_cells()))
@@ -52,7 +52,7 @@ Await<Result<GatewayReply>> ListSlots(RouteCall call) {
   const bool needs_free = !call.request.query_value("fail_on_no_slot").value_or("").empty();
   if (needs_free && !tenant->slots().has_free()) co_return ErrorReply(503, "no slot available");
   std::vector<Value> shown;
-  for (const Slot& slot : tenant->slots().all()) {
+  for (const GatewaySlot& slot : tenant->slots().all()) {
     shown.push_back(SlotValue(slot, tenant->model()));
   }
   GatewayReply reply;

@@ -96,7 +96,7 @@ Await<Result<GatewayReply>> ApplyTemplate(RouteCall call) {
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
   KVD_CO_TRY(TenantSession* const tenant, TenantOf(call, body));
   KVD_CO_TRY(ChatInput input, ReadChatInput(Fields(body), call.gateway.settings()));
-  KVD_CO_TRY(const ChatText text, co_await FormatChat(*tenant, std::move(input)));
+  KVD_CO_TRY(const FormattedChat text, co_await FormatChat(*tenant, std::move(input)));
   GatewayReply reply;
   reply.body = JsonText(Object().Set("prompt", text.prompt).Take());
   co_return reply;
