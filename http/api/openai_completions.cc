@@ -1,4 +1,4 @@
-#include "http/api/routes.h"
+#include "http/api/openai_completions.h"
 
 #include <cstdint>
 #include <memory>
@@ -14,6 +14,7 @@
 #include "http/api/json_text.h"
 #include "http/api/llama_completion.h"
 #include "http/api/route_kinds.h"
+#include "http/api/routes.h"
 #include "http/api/text_tokens.h"
 
 namespace kvd::http {
