@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "client/chat_templates.h"
 #include "client/client.h"
 #include "client/kvd.h"
-#include "client/last_formatter.h"
 
 // A KvdFinisher is called with the answer of a submitted request and writes the outputs that the
 // caller of the verb's function named.

@@ -23,7 +23,7 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "shm/doorbell.h"
+#include "shm/peer_socket.h"
 
 namespace kvd {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "client/connection.h"
-#include "shm/doorbell.h"
+#include "shm/peer_socket.h"
 
 namespace kvd {
 namespace {

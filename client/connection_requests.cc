@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "client/connection.h"
-#include "shm/doorbell.h"
+#include "shm/peer_socket.h"
 
 namespace kvd {
 namespace {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "shm/fd_passing.h"
+#include "shm/peer_socket.h"
 #include "shm/socket_address.h"
 #include "shm/wire_check.h"
 

@@ -1,5 +1,5 @@
 // The functions of Client for state files of llama.cpp. The daemon exports and imports saved states
-// (state_form/state_layout.h); this file converts between saved states and state files, in the
+// (state_layout/state_layout.h); this file converts between saved states and state files, in the
 // process of the caller.
 #include <algorithm>
 #include <cstring>
@@ -8,9 +8,9 @@
 
 #include "base/text.h"
 #include "client/client.h"
-#include "client/llama_state/llama_export.h"
-#include "client/llama_state/llama_import.h"
-#include "client/llama_state/state_image.h"
+#include "llama_files/llama_export.h"
+#include "llama_files/llama_import.h"
+#include "llama_files/state_image.h"
 
 namespace kvd {
 namespace {

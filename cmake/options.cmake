@@ -178,8 +178,8 @@ if(KVD_COVERAGE)
 endif()
 if(KVD_BUILD_FUZZ)
   set(name $<TARGET_PROPERTY:NAME>)
-  set(counted kvd_base kvd_text kvd_shm kvd_state_form kvd_engine kvd_c_interface kvd_client
-    kvd_http_serve)
+  set(counted kvd_base kvd_text kvd_shm kvd_state_layout kvd_engine kvd_c_interface kvd_client
+    kvd_llama_files kvd_http_serve)
   add_compile_options("$<$<IN_LIST:${name},${counted}>:${KVD_FUZZ_COUNTERS}>")
   # The inputs of http_routes_fuzz are not the texts that the gateway compares, and tracing
   # comparisons takes a seventh of the target's time.

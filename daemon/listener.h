@@ -30,7 +30,7 @@
 #include "daemon/inherited_socket.h"
 #include "daemon/io_loop.h"
 #include "daemon/lock_file.h"
-#include "shm/peer_credentials.h"
+#include "shm/peer_socket.h"
 
 namespace kvd {
 

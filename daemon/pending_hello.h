@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/unique_fd.h"
 #include "daemon/io_loop.h"
-#include "shm/peer_credentials.h"
+#include "shm/peer_socket.h"
 #include "shm/wire_check.h"
 #include "shm/wire_messages.h"
 

@@ -12,7 +12,7 @@
 #include "daemon/client_process.h"
 #include "daemon/log.h"
 #include "engine/model/model_config.h"
-#include "shm/fd_passing.h"
+#include "shm/peer_socket.h"
 
 namespace kvd {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "shm/doorbell.h"
+#include "shm/peer_socket.h"
 #include "shm/verb_table.h"
 
 namespace kvd {

@@ -34,7 +34,7 @@
 #include "daemon/session_note.h"
 #include "daemon/shares.h"
 #include "shm/channel.h"
-#include "shm/peer_credentials.h"
+#include "shm/peer_socket.h"
 #include "shm/wire_messages.h"
 
 namespace kvd {

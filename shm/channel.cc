@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "shm/sealed_memory.h"
 #include "shm/segment_layout.h"
+#include "shm/shared_memory.h"
 
 namespace kvd {
 

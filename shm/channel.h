@@ -12,9 +12,9 @@
 #include "base/error.h"
 #include "base/unique_fd.h"
 #include "shm/channel_geometry.h"
-#include "shm/mapping.h"
 #include "shm/request_channel.h"
 #include "shm/result_channel.h"
+#include "shm/shared_memory.h"
 
 namespace kvd {
 

@@ -1,3 +1,12 @@
+// The segment of the live map of the pool: its layout, and the geometry of its parts.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/error.h"
+
 // The layout of the live map of the pool, as plain structs (rules: shm/segment_layout.h).
 //
 // The daemon writes one map per uid that asks for it. A map holds no tokens and no names. A lock is
@@ -12,11 +21,6 @@
 //     sessions     MapSession[64] each          sessions of the viewer's uid, oldest first
 //     blocks       MapBlock[512] each           by block of group 0
 //     sequences    MapSequence[64] each         by index of the handle; visible to the viewer
-#pragma once
-
-#include <atomic>
-#include <cstdint>
-#include <type_traits>
 
 namespace kvd::layout {
 
@@ -99,3 +103,34 @@ struct MapSequence {
 static_assert(sizeof(MapSequence) == 64);
 
 }  // namespace kvd::layout
+
+namespace kvd {
+
+enum class MapSection : std::uint8_t { kTotals, kSessions, kBlocks, kSequences };
+
+// MapGeometry: the size of a `map` segment, and the shards of its parts.
+//
+// MapGeometry is a value. The daemon computes the geometry; the client reads it from the segment's
+// header once and validates it.
+struct MapGeometry {
+  std::uint32_t block_count = 0;
+  std::uint32_t sequence_capacity = 0;
+  std::uint32_t session_capacity = 0;
+
+  std::uint32_t FirstShard(MapSection part) const;
+  std::uint32_t ShardCount(MapSection part) const;
+  std::uint32_t shard_count() const;
+  std::uint64_t shards_offset() const;
+  std::uint64_t total_bytes() const;
+
+  friend bool operator==(const MapGeometry&, const MapGeometry&) = default;
+};
+
+// Returns the number of entries in one shard.
+std::uint32_t MapEntries(MapSection part);
+
+// Checks that every count is at least 1, that there are at most 2^26 blocks, and that there are at
+// most 2^20 sequences and 2^20 sessions. Errors: kInvalidArgument, naming the field.
+Status ValidateMapGeometry(const MapGeometry& geometry);
+
+}  // namespace kvd

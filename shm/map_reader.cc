@@ -15,8 +15,8 @@
 
 #include "base/ids.h"
 #include "base/text.h"
-#include "shm/sealed_memory.h"
 #include "shm/segment_layout.h"
+#include "shm/shared_memory.h"
 
 namespace kvd {
 namespace {

@@ -15,7 +15,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "shm/sealed_memory.h"
+#include "shm/shared_memory.h"
 
 namespace kvd {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
-#include "shm/map_geometry.h"
-#include "shm/mapping.h"
+#include "shm/map_layout.h"
+#include "shm/shared_memory.h"
 
 namespace kvd {
 

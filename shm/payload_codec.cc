@@ -10,7 +10,6 @@
 #include "base/siphash.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "shm/field_error.h"
 #include "shm/payload_bytes.h"
 #include "shm/wire_check.h"
 

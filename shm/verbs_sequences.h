@@ -1,10 +1,12 @@
-// Arguments and replies of the verbs on sequences and their positions.
+// The verbs on sequences: their positions, their ancestry and edits, and snapshots of them.
 #pragma once
 
+#include "shm/segment_layout.h"
 #include "shm/verb_slots.h"
 
 namespace kvd::wire {
 
+// Arguments and replies of the verbs on sequences and their positions.
 struct SequenceEntry {
   std::uint64_t handle;
   std::uint64_t session;
@@ -279,5 +281,80 @@ struct DropRetainedReply {
     return DropRetainedReply{.count = done.cells};
   }
 };
+
+// Arguments and replies of the verbs on snapshots. If a verb names a snapshot, its payload is the
+// name.
+struct SnapshotEntry {
+  char name[layout::kNameBytesMax];
+  std::uint64_t sequence;
+  std::uint32_t owner_uid;
+  std::uint16_t is_public;
+  std::uint16_t is_ephemeral;  // 1: no prompt reuses the snapshot's cells, except by a fork
+  std::uint32_t cell_count;
+  std::uint32_t expires_in_seconds;  // rounded up; 0: the snapshot does not expire
+  std::uint64_t age_ms;
+};
+static_assert(sizeof(SnapshotEntry) == 96);
+
+// Publishes a snapshot of the sequence. kFlagPublic: every uid may fork the snapshot. kFlagForce:
+// replaces an existing snapshot of the same name. kFlagEphemeral: no prompt reuses the snapshot's
+// cells, except forks of the snapshot.
+struct PublishArgs {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  std::uint32_t ttl_seconds = 0;
+  static constexpr auto Slots() {
+    return Slotted(Handle("sequence", &PublishArgs::sequence, Access::kRead),
+                   TtlSeconds(&PublishArgs::ttl_seconds));
+  }
+};
+struct PublishReply {
+  SequenceHandle sequence = SequenceHandle::kNone;  // the snapshot's sequence
+  std::uint64_t cells = 0;
+  static constexpr auto Slots() {
+    return Slotted(Made(&PublishReply::sequence), At(ReplySlot::kValue1, &PublishReply::cells));
+  }
+  static Result<PublishReply> Again(const PublishArgs&, const Remembered& done) {
+    return PublishReply{.sequence = done.sequence, .cells = done.cells};
+  }
+};
+
+struct UnpublishArgs {};
+
+// Forks the snapshot. Reply: ForkedReply.
+struct AttachArgs {};
+
+// Lists the snapshots that the caller may see.
+struct SnapshotsArgs {};
+
+// Arguments and reply of the verb that reports a sequence's ancestry and edits.
+
+inline constexpr std::size_t kLogSequencesMax = 64;  // largest number of records in one reply
+
+struct LogArgs {
+  SequenceHandle sequence = SequenceHandle::kNone;
+  static constexpr auto Slots() {
+    return Slotted(Handle("sequence", &LogArgs::sequence, Access::kRead));
+  }
+};
+
+// One record of the log reply. The reply has a record for the sequence, for its parent, for the
+// parent's parent and so on, up to the first sequence that no longer exists or that the caller may
+// not read.
+struct LogRecord {
+  std::uint64_t sequence;
+  // Handle of the sequence from which this sequence was forked; 0: this sequence is no fork, or its
+  // parent belongs to another uid and the caller may not read the parent.
+  std::uint64_t parent;
+  std::uint64_t created_unix_ms;
+  std::uint32_t parent_cells;  // number of cells taken from the parent
+  std::uint32_t owner_uid;
+  std::uint32_t cell_count;
+  // The number of edits of the sequence. `edits` holds the last min(edit_count, kEditsKept) edits,
+  // oldest first.
+  std::uint32_t edit_count;
+  // EditRecord::verb is a wire::Verb; 0: the edit was not made by a request.
+  layout::EditRecord edits[layout::kEditsKept];
+};
+static_assert(sizeof(LogRecord) == 808 && std::is_standard_layout_v<LogRecord>);
 
 }  // namespace kvd::wire

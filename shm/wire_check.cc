@@ -1,4 +1,3 @@
-// A submission is checked slot by slot against the row of its verb.
 #include "shm/wire_check.h"
 
 #include <algorithm>
@@ -7,10 +6,12 @@
 
 #include "base/name.h"
 #include "base/utf8.h"
-#include "shm/field_error.h"
 #include "shm/verb_table.h"
 
 namespace kvd::wire {
+
+// A submission is checked slot by slot against the row of its verb.
+
 namespace {
 
 template <class Integer>

@@ -1,8 +1,4 @@
-// Validators of fixed-size messages from a peer: the daemon validates Hello and Submission, the
-// client validates Welcome and Completion. Payload parsers are in shm/payload_codec.h.
-//
-// The validators are pure functions of a private copy of the message. Every error message names the
-// field, the value found and the limit.
+// Checks of messages from a peer, and the errors of fields that are out of their ranges.
 #pragma once
 
 #include <array>
@@ -18,6 +14,19 @@
 #include "shm/wire_messages.h"
 
 namespace kvd::wire {
+
+// The error of a field that is out of its range.
+
+// "FIELD: SENTENCE", kInvalidArgument.
+inline std::unexpected<Error> BadField(std::string_view field, std::string_view sentence) {
+  return Fail(Code::kInvalidArgument, field, ": ", sentence);
+}
+
+// Validators of fixed-size messages from a peer: the daemon validates Hello and Submission, the
+// client validates Welcome and Completion. Payload parsers are in shm/payload_codec.h.
+//
+// The validators are pure functions of a private copy of the message. Every error message names the
+// field, the value found and the limit.
 
 // Checks a name of a snapshot, daemon or stored file: [A-Za-z0-9_-][A-Za-z0-9._-]{0,62}. Error:
 // kInvalidArgument.

@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "base/unique_fd.h"
 #include "engine/memory/geometry.h"
-#include "shm/mapping.h"
 #include "shm/segment_layout.h"
+#include "shm/shared_memory.h"
 
 namespace kvd {
 

@@ -22,7 +22,7 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
-#include "shm/mapping.h"
+#include "shm/shared_memory.h"
 
 namespace kvd {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "state_form/state_layout.h"
+#include "state_layout/state_layout.h"
 
 namespace kvd {
 namespace {

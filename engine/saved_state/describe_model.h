@@ -1,11 +1,11 @@
 // Describes the model of an engine in the form that is stored in saved states
-// (state_form/state_model.h).
+// (state_layout/state_model.h).
 #pragma once
 
 #include <vector>
 
 #include "engine/engine.h"
-#include "state_form/state_model.h"
+#include "state_layout/state_model.h"
 
 namespace kvd {
 

@@ -11,7 +11,7 @@
 #include "engine/model/model_fingerprint.h"
 #include "engine/saved_state/section_workers.h"
 #include "engine/saved_state/state_file_writer.h"
-#include "state_form/section_plan.h"
+#include "state_layout/section_plan.h"
 
 namespace kvd {
 namespace {

@@ -14,8 +14,8 @@
 #include "base/work_control.h"
 #include "engine/engine.h"
 #include "engine/saved_state/sequence_export.h"
-#include "state_form/section_plan.h"
-#include "state_form/state_layout.h"
+#include "state_layout/section_plan.h"
+#include "state_layout/state_layout.h"
 
 namespace kvd {
 

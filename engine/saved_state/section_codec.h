@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "state_form/state_layout.h"
+#include "state_layout/state_layout.h"
 
 namespace kvd {
 

@@ -1,7 +1,7 @@
 // StateFileReader: a saved state, in a file or in memory, as a validated table of sections with
 // access to their bytes.
 //
-// Open and FromBytes check header, table and section placement (state_form/state_table.h);
+// Open and FromBytes check header, table and section placement (state_layout/state_table.h);
 // ReadSection checks the checksum of a section. The contents of sections are checked by the code
 // that loads them. Threads: const methods may be called by several threads at once.
 #pragma once
@@ -16,8 +16,8 @@
 #include "base/unique_fd.h"
 #include "base/work_control.h"
 #include "engine/saved_state/section_codec.h"
-#include "state_form/state_layout.h"
-#include "state_form/state_table.h"
+#include "state_layout/state_layout.h"
+#include "state_layout/state_table.h"
 
 namespace kvd {
 

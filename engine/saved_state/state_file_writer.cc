@@ -21,7 +21,7 @@
 #include "base/rounding.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
-#include "state_form/section_plan.h"
+#include "state_layout/section_plan.h"
 
 namespace kvd {
 namespace {

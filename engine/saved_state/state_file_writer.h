@@ -15,7 +15,7 @@
 #include "base/mutex.h"
 #include "base/unique_fd.h"
 #include "engine/saved_state/section_codec.h"
-#include "state_form/state_layout.h"
+#include "state_layout/state_layout.h"
 
 namespace kvd {
 

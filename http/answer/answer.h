@@ -1,3 +1,61 @@
+// An answer of the model to one request, and the limit of its time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "http/answer/answer_count.h"
+#include "http/answer/answer_request.h"
+#include "http/answer/answer_sequence.h"
+#include "http/answer/daemon_source.h"
+#include "http/answer/delivered_prefix.h"
+#include "http/answer/piece_source.h"
+#include "http/answer/tenant_session.h"
+#include "http/backend/answer_piece.h"
+#include "http/backend/daemon_session.h"
+#include "http/loop/await.h"
+
+namespace kvd::http {
+
+// TimeLimit: the limit of the time of an answer from its first token on.
+class TimeLimit {
+ public:
+  // nullopt: none.
+  explicit TimeLimit(std::optional<std::chrono::milliseconds> most) : most_(most) {}
+
+  // The answer has had tokens. Returns true when it has to end, once.
+  bool IsUp() {
+    if (!most_ || is_up_) return false;
+    using Clock = std::chrono::steady_clock;
+    if (!first_token_) first_token_ = Clock::now();
+    is_up_ = Clock::now() - *first_token_ > *most_;
+    return is_up_;
+  }
+  // IsUp has returned true.
+  bool is_up() const { return is_up_; }
+
+ private:
+  std::optional<std::chrono::milliseconds> most_;
+  std::optional<std::chrono::steady_clock::time_point> first_token_;
+  bool is_up_ = false;
+};
+
+// The numbers of a prompt that exceeds the context.
+struct TooLong {
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t context_tokens = 0;
+};
+// Start fails with kInvalidArgument for such a prompt; a route calls FindTooLong before, for the
+// numbers.
+std::optional<TooLong> FindTooLong(const ServedModel& model, std::size_t prompt_tokens);
+// "the request exceeds the available context size ..."
+std::string TooLongText(const TooLong& numbers);
+
 // Answer: one generation for one AnswerRequest: it waits for a slot, finds what of the prompt is
 // cached, generates, shifts the context where the request allows it, and counts.
 //
@@ -16,50 +74,15 @@
 // journal has records of an earlier process takes those first, and then resumes the generation in
 // the daemon. Where the daemon cannot resume it (its session or sequence is gone), the answer is
 // computed from its prompt again, with the same seed: what the caller has had already is left out
-// (answer/delivered_part.h), and tokens that differ from it are an error.
-#pragma once
-
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "base/error.h"
-#include "http/answer/answer_count.h"
-#include "http/answer/answer_place.h"
-#include "http/answer/answer_request.h"
-#include "http/answer/budgeted_source.h"
-#include "http/answer/daemon_source.h"
-#include "http/answer/delivered_part.h"
-#include "http/answer/shifted_source.h"
-#include "http/answer/tenant.h"
-#include "http/answer/time_limit.h"
-#include "http/backend/answer_piece.h"
-#include "http/backend/daemon_session.h"
-#include "http/loop/await.h"
-
-namespace kvd::http {
-
-// The numbers of a prompt that exceeds the context.
-struct TooLong {
-  std::uint32_t prompt_tokens = 0;
-  std::uint32_t context_tokens = 0;
-};
-// Start fails with kInvalidArgument for such a prompt; a route calls FindTooLong before, for the
-// numbers.
-std::optional<TooLong> FindTooLong(const Model& model, std::size_t prompt_tokens);
-// "the request exceeds the available context size ..."
-std::string TooLongText(const TooLong& numbers);
-
+// (answer/delivered_prefix.h), and tokens that differ from it are an error.
 class Answer {
  public:
   // Waits for the slot. Errors: kInvalidArgument (see FindTooLong; a slot that does not exist; an
   // empty prompt), those of the daemon, when it has checked the request, come from Next.
-  static Await<Result<std::unique_ptr<Answer>>> Start(Tenant& tenant, AnswerRequest request);
+  static Await<Result<std::unique_ptr<Answer>>> Start(TenantSession& tenant, AnswerRequest request);
   // Several answers (1..64) to one prompt, which is computed once. The answers draw with different
   // seeds: seed, seed + 1, ... The first one has the slot.
-  static Await<Result<std::vector<std::unique_ptr<Answer>>>> StartMany(Tenant& tenant,
+  static Await<Result<std::vector<std::unique_ptr<Answer>>>> StartMany(TenantSession& tenant,
                                                                        AnswerRequest request,
                                                                        std::uint32_t count);
   ~Answer();
@@ -74,11 +97,11 @@ class Answer {
   const AnswerRequest& request() const { return request_; }
   // What is known so far; complete when Next has returned nullopt.
   const AnswerEnd& end() const { return count_.end(); }
-  SequenceHandle sequence() const { return place_->sequence(); }
-  const std::shared_ptr<DaemonSession>& session() const { return place_->session(); }
+  SequenceHandle sequence() const { return sequence_->handle(); }
+  const std::shared_ptr<DaemonSession>& session() const { return sequence_->session(); }
 
  private:
-  Answer(Tenant& tenant, AnswerRequest request);
+  Answer(TenantSession& tenant, AnswerRequest request);
 
   Await<Status> Begin();
   Await<Status> BeginInSlot();
@@ -91,14 +114,14 @@ class Answer {
   // Begins the generation of the prompt's tokens from index `first` on.
   Status Generate(std::uint32_t first, std::uint32_t flags);
   // Of StartMany: all answers where an earlier process has begun them.
-  static Result<std::vector<std::unique_ptr<Answer>>> BeginManyAgain(Tenant& tenant,
+  static Result<std::vector<std::unique_ptr<Answer>>> BeginManyAgain(TenantSession& tenant,
                                                                      const AnswerRequest& request,
                                                                      std::uint32_t count);
   // Of StartMany: the answer to the prompt alone, which has ended.
-  static Await<Result<std::unique_ptr<Answer>>> ComputePrompt(Tenant& tenant,
+  static Await<Result<std::unique_ptr<Answer>>> ComputePrompt(TenantSession& tenant,
                                                               AnswerRequest request);
   // The answer `index` of StartMany.
-  static std::unique_ptr<Answer> BranchOf(Tenant& tenant, const AnswerRequest& request,
+  static std::unique_ptr<Answer> BranchOf(TenantSession& tenant, const AnswerRequest& request,
                                           std::uint32_t index);
   // A random seed, which is the same one when the request of a journal runs again.
   static std::uint32_t SeedOf(const AnswerRequest& request);
@@ -115,14 +138,14 @@ class Answer {
   Await<void> FindStopType(std::uint32_t finish);
   Await<std::string> FindStop();
 
-  Tenant& tenant_;
+  TenantSession& tenant_;
   AnswerRequest request_;
   AnswerCount count_;
-  std::unique_ptr<AnswerPlace> place_;
+  std::unique_ptr<AnswerSequence> sequence_;
   DaemonSource daemon_;
   std::optional<BudgetedSource> budgeted_;  // over daemon_
   std::optional<ShiftedSource> shifted_;    // over budgeted_
-  DeliveredPart delivered_;
+  DeliveredPrefix delivered_;
   TimeLimit time_limit_;
 };
 

@@ -10,7 +10,7 @@
 
 #include "http/answer/answer_journal.h"
 #include "http/answer/cache_report.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/backend/answer_piece.h"
 
 namespace kvd::http {
@@ -40,7 +40,7 @@ struct AnswerEnd {
 
 class AnswerCount {
  public:
-  explicit AnswerCount(Tenant& tenant) : tenant_(tenant) {}
+  explicit AnswerCount(TenantSession& tenant) : tenant_(tenant) {}
 
   AnswerEnd& end() { return end_; }
   const AnswerEnd& end() const { return end_; }
@@ -62,7 +62,7 @@ class AnswerCount {
   void CountPrompt(const wire::GenerateResult& result, std::uint32_t first, bool is_branch,
                    bool is_logged);
 
-  Tenant& tenant_;
+  TenantSession& tenant_;
   AnswerEnd end_;
   bool has_counted_prompt_ = false;
 };

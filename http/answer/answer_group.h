@@ -26,8 +26,7 @@
 #include "http/answer/answer_journal.h"
 #include "http/answer/chat_answer.h"
 #include "http/loop/await.h"
-#include "http/loop/labelled_executor.h"
-#include "http/loop/signal.h"
+#include "http/loop/turn_watch.h"
 
 namespace kvd::http {
 

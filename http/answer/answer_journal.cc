@@ -456,7 +456,7 @@ void AnswerJournal::PutEvent(std::uint32_t answer) {
   Log(kEvent, writer.bytes());
 }
 
-void AnswerJournal::PutHead(const Reply& head, bool is_whole, const std::string& text) {
+void AnswerJournal::PutHead(const GatewayReply& head, bool is_whole, const std::string& text) {
   RecordWriter writer;
   writer.PutEach(head.status, is_whole, head.content_type, text);
   PutHeaders(writer, head.headers);

@@ -112,7 +112,7 @@ class AnswerJournal {
   // The reply that a client may have seen: its head, and the texts that were written one by one. A
   // whole reply has one text.
   struct LoggedReply {
-    Reply head;
+    GatewayReply head;
     bool is_whole = false;
     std::deque<std::string> texts;
   };
@@ -145,7 +145,7 @@ class AnswerJournal {
   void PutEnd(std::uint32_t answer = 0);
   void PutEvent(std::uint32_t answer);
   // `text`: of a whole reply.
-  void PutHead(const Reply& head, bool is_whole, const std::string& text);
+  void PutHead(const GatewayReply& head, bool is_whole, const std::string& text);
   void PutText(const std::string& text);
   // The reply is complete.
   void PutOver();

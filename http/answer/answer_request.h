@@ -1,4 +1,4 @@
-// AnswerRequest: everything that decides one answer of the model, without the form in which a
+// AnswerRequest: everything that decides one answer of the model, without the format in which a
 // client asked for it or reads it.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #include "base/ids.h"
 #include "client/types.h"
-#include "http/answer/reasoning_budget.h"
+#include "http/answer/piece_source.h"
 #include "http/options/settings.h"
 #include "text/tool_calls/tool_grammar.h"
 
@@ -19,7 +19,7 @@ namespace kvd::http {
 
 class AnswerJournal;
 class ForkContext;
-struct Conversation;
+struct EndedStream;
 
 struct AnswerRequest {
   // The whole prompt, from the first token of the sequence. At least one token.
@@ -57,8 +57,8 @@ struct AnswerRequest {
   // null: neither.
   std::shared_ptr<AnswerJournal> journal;
   std::uint32_t number = 0;  // of the first answer in the journal
-  // ConversationOf(responder): what answer 0 fills when it ends; null: nothing.
-  std::shared_ptr<Conversation> conversation;
+  // EndedStreamOf(responder): what answer 0 fills when it ends; null: nothing.
+  std::shared_ptr<EndedStream> conversation;
 };
 
 }  // namespace kvd::http

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "http/answer/conversation.h"
+#include "http/answer/stream_buffer.h"
 #include "shm/wire_messages.h"
 
 namespace kvd::http {
@@ -56,7 +56,7 @@ ChatAnswer::ChatAnswer(std::string eos_text, const ChatPlan& plan, std::unique_p
   tools_ = plan.parser.tools;
 }
 
-Await<Result<std::vector<std::unique_ptr<ChatAnswer>>>> ChatAnswer::Start(Tenant& tenant,
+Await<Result<std::vector<std::unique_ptr<ChatAnswer>>>> ChatAnswer::Start(TenantSession& tenant,
                                                                           const ChatPlan& plan,
                                                                           std::uint32_t count) {
   std::vector<std::unique_ptr<Answer>> answers;

@@ -23,7 +23,7 @@
 #include "base/error.h"
 #include "http/answer/answer.h"
 #include "http/answer/chat_plan.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/loop/await.h"
 #include "text/tool_calls/answer_event.h"
 #include "text/tool_calls/answer_parser.h"
@@ -44,7 +44,7 @@ enum class ChatFinish : std::uint8_t {
 class ChatAnswer {
  public:
   // Starts `count` answers, whose prompt is computed once. Errors: those of Answer::StartMany.
-  static Await<Result<std::vector<std::unique_ptr<ChatAnswer>>>> Start(Tenant& tenant,
+  static Await<Result<std::vector<std::unique_ptr<ChatAnswer>>>> Start(TenantSession& tenant,
                                                                        const ChatPlan& plan,
                                                                        std::uint32_t count = 1);
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "http/loop/workers.h"
+#include "http/loop/loop_workers.h"
 #include "shm/wire_messages.h"
 #include "text/json.h"
 
@@ -82,7 +82,7 @@ Status SetContinuation(const Settings& settings, bool has_continuation, ChatRequ
   if (!chat.continue_final_message) return {};
   Value last = ContinuedText(messages.back());
   messages.pop_back();
-  // A message without text begins the answer where a new turn of the assistant begins.
+  // A message without text begins the answer where a new message of the assistant begins.
   const bool is_empty = !HasCalls(last) && TextOf(last, "content").empty() && !messages.empty();
   if (is_empty) {
     chat.continue_final_message = false;
@@ -95,8 +95,8 @@ Status SetContinuation(const Settings& settings, bool has_continuation, ChatRequ
 }
 
 // Firefunction's template has the functions as a text in a variable of its own.
-void SetFunctions(const ChatForm& form, ChatRequest& chat) {
-  const std::string_view source = form.formatter.source();
+void SetFunctions(const TemplateReading& reading, ChatRequest& chat) {
+  const std::string_view source = reading.formatter.source();
   if (source.find("+ functions") == std::string_view::npos) return;
   if (chat.variables.dict().Contains("functions")) return;
   JsonStyle style;
@@ -173,26 +173,27 @@ bool EndsWithTag(std::string_view text, std::string_view tag) {
 }
 
 // Closes the reasoning that the template has opened, or that it would leave to the model.
-void CloseReasoning(const ChatForm& form, std::string& prompt) {
-  const ReasoningTags& tags = form.reasoning;
-  if (tags.close.empty() || form.tool_format == ToolFormat::kHarmony) return;
+void CloseReasoning(const TemplateReading& reading, std::string& prompt) {
+  const ReasoningTags& tags = reading.reasoning;
+  if (tags.close.empty() || reading.tool_format == ToolFormat::kHarmony) return;
   if (EndsInReasoning(prompt, tags)) {
     prompt += tags.close;
     return;
   }
-  const std::string_view source = form.formatter.source();
+  const std::string_view source = reading.formatter.source();
   const bool knows_switch = source.find("thinking") != std::string_view::npos;
   if (knows_switch || tags.open.empty() || EndsWithTag(prompt, tags.close)) return;
   prompt += tags.open + tags.close;
 }
 
-Await<Result<std::string>> Format(Tenant& tenant, const ChatForm& form, const ChatRequest& chat) {
-  if (chat.messages.node_count() <= kLoopValuesMax) co_return form.formatter.Format(chat);
-  const auto format = [&form, &chat] { return form.formatter.Format(chat); };
+Await<Result<std::string>> Format(TenantSession& tenant, const TemplateReading& reading,
+                                  const ChatRequest& chat) {
+  if (chat.messages.node_count() <= kLoopValuesMax) co_return reading.formatter.Format(chat);
+  const auto format = [&reading, &chat] { return reading.formatter.Format(chat); };
   co_return co_await tenant.workers().Run(format);
 }
 
-// Brings the input into the form that PlanChat and FormatChat read.
+// Brings the input into the format that PlanChat and FormatChat read.
 Status Prepare(const Settings& settings, ChatInput& input) {
   KVD_CHECK_OK(RefuseImages(input.chat.messages));
   KVD_CHECK_OK(Check(input.chat));
@@ -200,20 +201,20 @@ Status Prepare(const Settings& settings, ChatInput& input) {
   return SetVariables(settings, input.chat);
 }
 
-Await<Result<ChatText>> FormatPrepared(Tenant& tenant, ChatRequest& chat) {
+Await<Result<FormattedChat>> FormatPrepared(TenantSession& tenant, ChatRequest& chat) {
   KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant.session());
   const bool has_tools = !chat.tools.is_none();
-  KVD_CO_TRY(const std::shared_ptr<const ChatForm> form,
-             co_await tenant.model().Form(*session, chat.chat_template, has_tools));
-  RenameDevelopers(form->tool_format, chat.messages);
-  SetFunctions(*form, chat);
-  KVD_CO_TRY(std::string prompt, co_await Format(tenant, *form, chat));
+  KVD_CO_TRY(const std::shared_ptr<const TemplateReading> reading,
+             co_await tenant.model().ReadTemplate(*session, chat.chat_template, has_tools));
+  RenameDevelopers(reading->tool_format, chat.messages);
+  SetFunctions(*reading, chat);
+  KVD_CO_TRY(std::string prompt, co_await Format(tenant, *reading, chat));
   const bool thinks = chat.enable_thinking.value_or(true);
-  if (!thinks && !chat.continue_final_message) CloseReasoning(*form, prompt);
-  ChatText text{.prompt = std::move(prompt),
-                .tool_format = form->tool_format,
-                .reasoning = form->reasoning,
-                .markers = form->markers};
+  if (!thinks && !chat.continue_final_message) CloseReasoning(*reading, prompt);
+  FormattedChat text{.prompt = std::move(prompt),
+                     .tool_format = reading->tool_format,
+                     .reasoning = reading->reasoning,
+                     .markers = reading->markers};
   text.starts_in_reasoning = EndsInReasoning(text.prompt, text.reasoning);
   co_return text;
 }
@@ -226,7 +227,7 @@ Result<ToolGrammar> AsRequestError(Result<ToolGrammar> grammar) {
   return grammar;
 }
 
-Result<ToolGrammar> GrammarOf(const ChatInput& input, const ChatText& text) {
+Result<ToolGrammar> GrammarOf(const ChatInput& input, const FormattedChat& text) {
   const bool thinks = input.chat.enable_thinking.value_or(true) || text.starts_in_reasoning;
   const ToolGrammarOptions options{.parallel_calls = input.parallel_calls,
                                    .starts_in_reasoning = text.starts_in_reasoning,
@@ -240,7 +241,7 @@ Result<ToolGrammar> GrammarOf(const ChatInput& input, const ChatText& text) {
                                           tools, input.tool_choice, options));
 }
 
-Await<Result<std::vector<TokenId>>> TokensOf(Tenant& tenant, const std::string& prompt) {
+Await<Result<std::vector<TokenId>>> TokensOf(TenantSession& tenant, const std::string& prompt) {
   KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant.session());
   const std::uint16_t flags = wire::kFlagParseSpecial;
   KVD_CO_TRY(std::vector<TokenId> tokens, co_await session->Tokenize(prompt, flags));
@@ -253,14 +254,14 @@ Await<Result<std::vector<TokenId>>> TokensOf(Tenant& tenant, const std::string& 
 }
 
 // The tokens of reasoning that the answer may have; -1: no limit.
-std::int32_t BudgetOf(const Settings& settings, const ChatInput& input, const ChatText& text) {
+std::int32_t BudgetOf(const Settings& settings, const ChatInput& input, const FormattedChat& text) {
   if (text.reasoning.close.empty()) return -1;
   return input.reasoning_budget < 0 ? settings.reasoning_budget : input.reasoning_budget;
 }
 
 // The limit of the reasoning; nullopt: none. A budget of 0 closes reasoning that the prompt begins.
-Await<Result<std::optional<ReasoningLimit>>> LimitOf(Tenant& tenant, const ChatInput& input,
-                                                     ChatText& text) {
+Await<Result<std::optional<ReasoningLimit>>> LimitOf(TenantSession& tenant, const ChatInput& input,
+                                                     FormattedChat& text) {
   const Settings& settings = tenant.model().settings();
   std::optional<ReasoningLimit> limit;
   const std::int32_t budget = BudgetOf(settings, input, text);
@@ -291,13 +292,13 @@ Await<Result<std::optional<ReasoningLimit>>> LimitOf(Tenant& tenant, const ChatI
 
 }  // namespace
 
-Await<Result<ChatText>> FormatChat(Tenant& tenant, ChatInput input) {
+Await<Result<FormattedChat>> FormatChat(TenantSession& tenant, ChatInput input) {
   KVD_CO_CHECK_OK(Prepare(tenant.model().settings(), input));
-  KVD_CO_TRY(ChatText text, co_await FormatPrepared(tenant, input.chat));
+  KVD_CO_TRY(FormattedChat text, co_await FormatPrepared(tenant, input.chat));
   co_return text;
 }
 
-Await<Result<ChatPlan>> PlanChat(Tenant& tenant, ChatInput input, AnswerRequest request) {
+Await<Result<ChatPlan>> PlanChat(TenantSession& tenant, ChatInput input, AnswerRequest request) {
   const Settings& settings = tenant.model().settings();
   KVD_CO_CHECK_OK(Prepare(settings, input));
   ChatPlan plan;

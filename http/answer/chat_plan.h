@@ -1,12 +1,12 @@
 // ChatPlan: how one chat is answered: its prompt, the grammar that holds the answer, and how the
 // answer is divided into reasoning, content and calls.
 //
-//   ChatInput input;                       // messages in OpenAI's form, tools, ...
+//   ChatInput input;                       // messages in OpenAI's format, tools, ...
 //   KVD_CO_TRY(const ChatPlan plan, co_await PlanChat(tenant, std::move(input), request));
 //   KVD_CO_TRY(auto answers, co_await ChatAnswer::Start(tenant, plan, 1));
 //
-// A plan is a plain value. It knows nothing of the form in which a client sends a chat: the routes
-// of OpenAI, Anthropic and llama-server convert their messages to OpenAI's form first.
+// A plan is a plain value. It knows nothing of the format in which a client sends a chat: the
+// routes of OpenAI, Anthropic and llama-server convert their messages to OpenAI's format first.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "http/answer/answer_request.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/loop/await.h"
 #include "http/options/settings.h"
 #include "text/chat/chat_request.h"
@@ -49,7 +49,7 @@ struct ChatInput {
 };
 
 // The text of a chat, and what it says about the answer.
-struct ChatText {
+struct FormattedChat {
   std::string prompt;
   ToolFormat tool_format = ToolFormat::kJson;
   ReasoningTags reasoning;
@@ -58,22 +58,22 @@ struct ChatText {
 };
 
 struct ChatPlan {
-  ChatText text;
+  FormattedChat text;
   // Complete: prompt, grammar and triggers are those of the chat.
   AnswerRequest request;
   // Of the parser of the first answer. Each further one adds 1 to the seed of its ids.
   AnswerOptions parser;
-  Value messages;                                                 // of the chat, in OpenAI's form
+  Value messages;                                                 // of the chat, in OpenAI's format
   ReasoningFormat reasoning_format = ReasoningFormat::kDeepseek;  // never kAuto
   bool has_tools = false;                                         // calls are looked for
 };
 
 // Formats a chat. Errors: kInvalidArgument, with the field's name or the template's own text;
 // kUnsupported: a content part that is not text; kNotFound: no such template; those of the session.
-Await<Result<ChatText>> FormatChat(Tenant& tenant, ChatInput input);
+Await<Result<FormattedChat>> FormatChat(TenantSession& tenant, ChatInput input);
 
 // Plans the answer. `request` has everything but the prompt: sampling, limits, stops, a grammar of
 // the client. Errors: those of FormatChat, of the schemas of tools and of the answer.
-Await<Result<ChatPlan>> PlanChat(Tenant& tenant, ChatInput input, AnswerRequest request);
+Await<Result<ChatPlan>> PlanChat(TenantSession& tenant, ChatInput input, AnswerRequest request);
 
 }  // namespace kvd::http

@@ -25,14 +25,14 @@ Result<std::unique_ptr<GenerationStream>> DaemonSource::StartStream() const {
   for (const GrammarStart& start : request_.triggers) {
     triggers.push_back({.token = start.token, .text = start.text});
   }
-  const bool is_forced = !part_.tokens.empty() && part_.first == request_.prompt.size();
-  GenerateOptions options{.tokens = part_.tokens,
-                          .pos = place_.expected_pos(),
-                          .predict_max = part_.tokens_max,
+  const bool is_forced = !portion_.tokens.empty() && portion_.first == request_.prompt.size();
+  GenerateOptions options{.tokens = portion_.tokens,
+                          .pos = sequence_.expected_pos(),
+                          .predict_max = portion_.tokens_max,
                           .sampling = request_.sampling,
                           .logprob_count = sent_logprobs(),
                           .seed = kSeedBit | request_.seed,
-                          .flags = part_.flags | wire::kLlamaDraws |
+                          .flags = portion_.flags | wire::kLlamaDraws |
                                    (request_.ignores_eos ? wire::kIgnoreEos : 0u) |
                                    (request_.shows_special ? wire::kShowSpecial : 0u),
                           .wants_progress = request_.wants_progress && !is_forced,
@@ -42,18 +42,18 @@ Result<std::unique_ptr<GenerationStream>> DaemonSource::StartStream() const {
                           .grammar = request_.grammar,
                           .triggers = triggers};
   if (request_.breakers) options.breakers = breakers;
-  DaemonSession& session = *place_.session();
-  if (stage_ != Stage::kAsked) return session.Generate(place_.sequence(), options);
-  return session.ResumeGenerate(static_cast<RequestId>(start_.request), place_.sequence(), options,
+  DaemonSession& session = *sequence_.session();
+  if (stage_ != Stage::kAsked) return session.Generate(sequence_.handle(), options);
+  return session.ResumeGenerate(static_cast<RequestId>(start_.request), sequence_.handle(), options,
                                 received_, last_received_);
 }
 
-Status DaemonSource::Begin(const GenerationPart& part) {
-  part_ = part;
+Status DaemonSource::Begin(const GenerationPortion& portion) {
+  portion_ = portion;
   received_ = 0;
   last_received_ = 0;
-  if (part.may_skip_last) part_.flags |= wire::kSkipLast;
-  place_.NoteSkip(part.may_skip_last);
+  if (portion.may_skip_last) portion_.flags |= wire::kSkipLast;
+  sequence_.NoteSkip(portion.may_skip_last);
   auto start = log() != nullptr ? log()->TakeStart(request_.number) : std::nullopt;
   stage_ = start ? Stage::kLogged : Stage::kRuns;
   if (start) {
@@ -68,24 +68,24 @@ Status DaemonSource::Begin(const GenerationPart& part) {
 void DaemonSource::LogStart() {
   const AnswerEnd& end = count_.end();
   log()->Put(LoggedStart{.request = static_cast<std::uint64_t>(stream_->request()),
-                         .sequence = static_cast<std::uint64_t>(place_.sequence()),
-                         .session = place_.session()->mark(),
+                         .sequence = static_cast<std::uint64_t>(sequence_.handle()),
+                         .session = sequence_.session()->mark(),
                          .slot = end.slot,
-                         .cells = place_.cells(),
-                         .first = part_.first,
-                         .flags = part_.flags,
+                         .cells = sequence_.cells(),
+                         .first = portion_.first,
+                         .flags = portion_.flags,
                          .prompt_tokens = end.prompt_tokens,
                          .cached_tokens = end.cached_tokens,
                          .has_counted_prompt = count_.has_counted_prompt(),
-                         .is_branch = place_.is_branch(),
-                         .is_first = (part_.flags & wire::kResumeSampler) == 0,
+                         .is_branch = sequence_.is_branch(),
+                         .is_first = (portion_.flags & wire::kResumeSampler) == 0,
                          .cache = end.cache},
              request_.number);
 }
 
 Await<Status> DaemonSource::Claim() {
-  if (place_.sequence() != SequenceHandle::kNone) co_return Status();
-  KVD_CO_CHECK_OK(co_await place_.Claim(start_, count_.end()));
+  if (sequence_.handle() != SequenceHandle::kNone) co_return Status();
+  KVD_CO_CHECK_OK(co_await sequence_.Claim(start_, count_.end()));
   journal()->Claim(request_.number);
   co_return Status();
 }
@@ -118,8 +118,8 @@ void DaemonSource::EndWith(const wire::GenerateResult& result, bool is_logged) {
   result_ = result;
   stage_ = Stage::kRuns;
   stream_.reset();
-  count_.TakeResult(result, part_.first, place_.is_branch(), is_logged);
-  if (Slot* const slot = place_.slot()) slot->cached_tokens = count_.end().cached_tokens;
+  count_.TakeResult(result, portion_.first, sequence_.is_branch(), is_logged);
+  if (GatewaySlot* const slot = sequence_.slot()) slot->cached_tokens = count_.end().cached_tokens;
 }
 
 std::unexpected<Error> DaemonSource::EndWith(Error error) {

@@ -12,8 +12,8 @@
 
 #include "http/answer/answer_count.h"
 #include "http/answer/answer_journal.h"
-#include "http/answer/answer_place.h"
 #include "http/answer/answer_request.h"
+#include "http/answer/answer_sequence.h"
 #include "http/answer/piece_source.h"
 #include "http/backend/daemon_session.h"
 
@@ -22,10 +22,10 @@ namespace kvd::http {
 class DaemonSource final : public PieceSource {
  public:
   // All outlive the source.
-  DaemonSource(const AnswerRequest& request, AnswerPlace& place, AnswerCount& count)
-      : request_(request), place_(place), count_(count) {}
+  DaemonSource(const AnswerRequest& request, AnswerSequence& sequence, AnswerCount& count)
+      : request_(request), sequence_(sequence), count_(count) {}
 
-  Status Begin(const GenerationPart& part) override;
+  Status Begin(const GenerationPortion& portion) override;
   // Errors: those of the generation; kCancelled after Cancel.
   Await<Result<std::optional<AnswerPiece>>> Next() override;
   Await<Result<bool>> Prepare() override;
@@ -67,9 +67,9 @@ class DaemonSource final : public PieceSource {
   void TrimLogprobs(AnswerPiece& piece) const;
 
   const AnswerRequest& request_;
-  AnswerPlace& place_;
+  AnswerSequence& sequence_;
   AnswerCount& count_;
-  GenerationPart part_;  // of the present generation
+  GenerationPortion portion_;  // of the present generation
   Stage stage_ = Stage::kRuns;
   std::unique_ptr<GenerationStream> stream_;
   wire::GenerateResult result_{};  // of the last generation that has ended

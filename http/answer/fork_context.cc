@@ -19,20 +19,20 @@ AnswerRequest ContextRequest(const std::vector<TokenId>& tokens, const AnswerReq
 
 }  // namespace
 
-ForkContext::Turn& ForkContext::Turn::operator=(Turn&& other) noexcept {
+ForkContext::Permit& ForkContext::Permit::operator=(Permit&& other) noexcept {
   End();
   context_ = std::move(other.context_);
   return *this;
 }
 
-void ForkContext::Turn::End() {
+void ForkContext::Permit::End() {
   if (!context_) return;
   --context_->branches_;
   context_->changed_.Notify();
   context_.reset();
 }
 
-Await<Result<std::shared_ptr<ForkContext>>> ForkContext::OfSnapshot(Tenant& tenant,
+Await<Result<std::shared_ptr<ForkContext>>> ForkContext::OfSnapshot(TenantSession& tenant,
                                                                     std::string name) {
   KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant.session());
   KVD_CO_TRY(const SequenceHandle sequence, co_await session->Attach(name));
@@ -46,7 +46,8 @@ Await<Result<std::shared_ptr<ForkContext>>> ForkContext::OfSnapshot(Tenant& tena
   co_return context;
 }
 
-std::shared_ptr<ForkContext> ForkContext::OfTokens(Tenant& tenant, std::vector<TokenId> tokens,
+std::shared_ptr<ForkContext> ForkContext::OfTokens(TenantSession& tenant,
+                                                   std::vector<TokenId> tokens,
                                                    const AnswerRequest& request) {
   std::shared_ptr<ForkContext> context(new ForkContext(tenant, std::move(tokens)));
   context->request_ = ContextRequest(context->tokens_, request);
@@ -92,7 +93,7 @@ Await<Result<ForkContext::Branch>> ForkContext::Take() {
   while (branches_ == kBranchesMax && !is_cancelled_) co_await changed_.Wait();
   ++branches_;
   Branch branch;
-  branch.turn = Turn(self);
+  branch.permit = Permit(self);
   if (state_ == State::kNew) {
     state_ = State::kComputing;
     Status computed = co_await Compute();

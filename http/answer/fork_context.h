@@ -6,7 +6,7 @@
 //   request.prompt = context->tokens() + the tokens of the suffix
 //
 // The answers share the context through AnswerRequest::fork. Its sequence is dropped with the last
-// of them. At most kBranchesMax answers are computed at a time; the others wait for their turn.
+// of them. At most kBranchesMax answers are computed at a time; the others wait for a permit.
 #pragma once
 
 #include <chrono>
@@ -19,10 +19,9 @@
 #include "base/ids.h"
 #include "http/answer/answer_request.h"
 #include "http/answer/cache_report.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/backend/daemon_session.h"
 #include "http/loop/await.h"
-#include "http/loop/signal.h"
 
 namespace kvd::http {
 
@@ -33,10 +32,11 @@ class ForkContext : public std::enable_shared_from_this<ForkContext> {
   static constexpr std::uint32_t kBranchesMax = 64;
 
   // The cells and tokens of a snapshot. Errors: kNotFound; those of the session.
-  static Await<Result<std::shared_ptr<ForkContext>>> OfSnapshot(Tenant& tenant, std::string name);
+  static Await<Result<std::shared_ptr<ForkContext>>> OfSnapshot(TenantSession& tenant,
+                                                                std::string name);
   // Tokens, whose cells the first answer computes as the prompt of `request` (its slot,
   // caches_prompt); cached ones are not computed. REQUIRES: at least one token.
-  static std::shared_ptr<ForkContext> OfTokens(Tenant& tenant, std::vector<TokenId> tokens,
+  static std::shared_ptr<ForkContext> OfTokens(TenantSession& tenant, std::vector<TokenId> tokens,
                                                const AnswerRequest& request);
   ~ForkContext();
   ForkContext(const ForkContext&) = delete;
@@ -44,14 +44,14 @@ class ForkContext : public std::enable_shared_from_this<ForkContext> {
 
   const std::vector<TokenId>& tokens() const { return tokens_; }
 
-  // The turn of one answer, until the object is destroyed.
-  class Turn {
+  // The permit of one answer, until the object is destroyed.
+  class Permit {
    public:
-    Turn() = default;
-    explicit Turn(std::shared_ptr<ForkContext> context) : context_(std::move(context)) {}
-    Turn(Turn&&) = default;
-    Turn& operator=(Turn&& other) noexcept;
-    ~Turn() { End(); }
+    Permit() = default;
+    explicit Permit(std::shared_ptr<ForkContext> context) : context_(std::move(context)) {}
+    Permit(Permit&&) = default;
+    Permit& operator=(Permit&& other) noexcept;
+    ~Permit() { End(); }
     void End();
 
    private:
@@ -67,9 +67,9 @@ class ForkContext : public std::enable_shared_from_this<ForkContext> {
     std::uint32_t cached_tokens = 0;
     std::chrono::nanoseconds prompt_time{0};
     CacheReport cache;
-    Turn turn;
+    Permit permit;
   };
-  // Waits for a turn, and for the cells. Errors: kCancelled after Cancel; those of Answer::Start
+  // Waits for a permit, and for the cells. Errors: kCancelled after Cancel; those of Answer::Start
   // and of the session.
   Await<Result<Branch>> Take();
 
@@ -77,13 +77,13 @@ class ForkContext : public std::enable_shared_from_this<ForkContext> {
   void Cancel();
 
  private:
-  ForkContext(Tenant& tenant, std::vector<TokenId> tokens)
+  ForkContext(TenantSession& tenant, std::vector<TokenId> tokens)
       : tenant_(tenant), tokens_(std::move(tokens)), changed_(tenant.loop()) {}
   Await<Status> Compute();
 
   enum class State : std::uint8_t { kNew, kComputing, kReady, kFailed };
 
-  Tenant& tenant_;
+  TenantSession& tenant_;
   std::vector<TokenId> tokens_;
   AnswerRequest request_;  // of the computation
   State state_ = State::kNew;
@@ -98,7 +98,7 @@ class ForkContext : public std::enable_shared_from_this<ForkContext> {
   std::chrono::nanoseconds first_time_{0};
   CacheReport first_cache_;
   bool has_charged_ = false;
-  std::uint32_t branches_ = 0;  // that have a turn
+  std::uint32_t branches_ = 0;  // that have a permit
   Signal changed_;
 };
 

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kPause{50};
 
 }  // namespace
 
-Result<std::shared_ptr<DaemonSession>> Tenant::session() {
+Result<std::shared_ptr<DaemonSession>> TenantSession::session() {
   if (session_ && !session_->is_failed()) return session_;
   session_.reset();
   KVD_TRY(session_, open_());
@@ -28,7 +28,7 @@ Result<std::shared_ptr<DaemonSession>> Tenant::session() {
   return session_;
 }
 
-Await<Result<std::shared_ptr<DaemonSession>>> Tenant::WaitForSession() {
+Await<Result<std::shared_ptr<DaemonSession>>> TenantSession::WaitForSession() {
   boost::asio::steady_timer timer(loop_);
   const auto until = std::chrono::steady_clock::now() + kDaemonTime;
   for (;;) {
@@ -42,10 +42,10 @@ Await<Result<std::shared_ptr<DaemonSession>>> Tenant::WaitForSession() {
   }
 }
 
-Await<void> Tenant::RetainUnused(std::set<SequenceHandle> used) {
+Await<void> TenantSession::RetainUnused(std::set<SequenceHandle> used) {
   const auto opened = co_await WaitForSession();
   if (!opened) co_return;
-  for (const Slot& slot : slots_.all()) used.insert(slot.sequence);
+  for (const GatewaySlot& slot : slots_.all()) used.insert(slot.sequence);
   const auto listed = co_await (*opened)->List();
   if (!listed) co_return;
   for (const wire::SequenceEntry& entry : *listed) {
@@ -82,7 +82,7 @@ std::uint64_t Gateway::ResponseBytesOf(const std::string& tenant) const {
   return is_own ? *record->response_bytes : settings_.response_bytes;
 }
 
-SlotPlace Gateway::SlotPlaceOf(const std::string& tenant) const {
+SlotFolder Gateway::SlotFolderOf(const std::string& tenant) const {
   constexpr std::size_t kFilesMax = 1000;
   constexpr std::size_t kAnyCount = std::numeric_limits<std::size_t>::max();
   if (find_record_ == nullptr) {
@@ -105,7 +105,7 @@ bool Gateway::SeesAll(const std::string& tenant) const {
   return record != nullptr && record->is_operator;
 }
 
-Result<Tenant*> Gateway::Find(const std::string& tenant, std::string_view model_name) {
+Result<TenantSession*> Gateway::Find(const std::string& tenant, std::string_view model_name) {
   const std::vector<Backend*> usable = BackendsOf(tenant);
   Backend* backend = nullptr;
   for (Backend* const candidate : usable) {
@@ -120,9 +120,9 @@ Result<Tenant*> Gateway::Find(const std::string& tenant, std::string_view model_
     return Fail(Code::kNotFound, "model: no model is named \"", model_name,
                 "\"; there are:", names.empty() ? " none" : names);
   }
-  std::unique_ptr<Tenant>& found = backend->tenants[tenant];
+  std::unique_ptr<TenantSession>& found = backend->tenants[tenant];
   if (!found) {
-    found = std::make_unique<Tenant>(
+    found = std::make_unique<TenantSession>(
         loop_, tenant, *backend->model, workers_,
         [backend, tenant] { return backend->open(tenant); }, backend->SlotsPath(tenant));
   }

@@ -13,12 +13,12 @@
 #include "base/error.h"
 #include "http/answer/jobs.h"
 #include "http/answer/response_store.h"
-#include "http/answer/slot_place.h"
-#include "http/answer/tenant.h"
+#include "http/answer/slots.h"
+#include "http/answer/tenant_session.h"
 #include "http/backend/tenants.h"
 #include "http/loop/await.h"
+#include "http/loop/loop_workers.h"
 #include "http/loop/turn_watch.h"
-#include "http/loop/workers.h"
 #include "http/options/settings.h"
 
 namespace kvd::http {
@@ -26,8 +26,9 @@ namespace kvd::http {
 // One daemon.
 struct Backend {
   std::string daemon;  // its name
-  std::unique_ptr<Model> model;
-  std::map<std::string, std::unique_ptr<Tenant>> tenants;  // by name; "" without tenants' keys
+  std::unique_ptr<ServedModel> model;
+  std::map<std::string, std::unique_ptr<TenantSession>>
+      tenants;  // by name; "" without tenants' keys
   // Where the slots of this daemon's tenants are noted: a path to which a name is appended; empty:
   // nowhere.
   std::string slots_prefix;
@@ -38,12 +39,12 @@ struct Backend {
 
 class Gateway {
  public:
-  Gateway(Loop& loop, Workers& workers, const Settings& settings, Jobs& jobs)
+  Gateway(Loop& loop, LoopWorkers& workers, const Settings& settings, Jobs& jobs)
       : loop_(loop), workers_(workers), settings_(settings), jobs_(jobs) {}
 
   const Settings& settings() const { return settings_; }
   Loop& loop() { return loop_; }
-  Workers& workers() { return workers_; }
+  LoopWorkers& workers() { return workers_; }
   Jobs& jobs() { return jobs_; }
   ResponseStore& responses() { return *responses_; }
   // REQUIRES: before requests are served.
@@ -65,17 +66,17 @@ class Gateway {
   // The limit of the bytes of a tenant's snapshots of stored responses.
   std::uint64_t ResponseBytesOf(const std::string& tenant) const;
   // Where the tenant's slot files are, and their limits.
-  SlotPlace SlotPlaceOf(const std::string& tenant) const;
+  SlotFolder SlotFolderOf(const std::string& tenant) const;
   // The tenant sees what all tenants do: there are no others, or it is an operator.
   bool SeesAll(const std::string& tenant) const;
   // The tenant of a request for a model. A name that no daemon has means the first daemon if it is
   // the only one, as in llama-server. A model that the tenant may not use is not found. Errors:
   // kNotFound, with the names of the models that the tenant may use.
-  Result<Tenant*> Find(const std::string& tenant, std::string_view model_name);
+  Result<TenantSession*> Find(const std::string& tenant, std::string_view model_name);
 
  private:
   Loop& loop_;
-  Workers& workers_;
+  LoopWorkers& workers_;
   const Settings& settings_;
   Jobs& jobs_;
   FindRecord find_record_;

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/text.h"
-#include "http/answer/conversation.h"
-#include "http/loop/labelled_executor.h"
-#include "http/serve/error_reply.h"
+#include "http/answer/stream_buffer.h"
+#include "http/loop/turn_watch.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 namespace {
@@ -208,7 +208,7 @@ Await<void> FollowJob(Jobs& jobs, std::string id, std::string path, const Reques
                       Responder& responder) {
   const auto job = jobs.Start(id, path, request);
   if (!job) {
-    Reply reply = RefusalOf(job.error());
+    GatewayReply reply = RefusalOf(job.error());
     co_await responder.Send(std::move(reply));
     co_return;
   }
@@ -221,7 +221,7 @@ Await<void> FollowJob(Jobs& jobs, std::string id, std::string path, const Reques
 
 }  // namespace
 
-Reply RefusalOf(const Error& error) {
+GatewayReply RefusalOf(const Error& error) {
   switch (error.code) {
     case Code::kInvalidArgument: return ErrorReply(400, error.message);
     case Code::kNoSpace: return ErrorReply(429, error.message);

@@ -23,13 +23,10 @@
 
 #include "base/error.h"
 #include "http/answer/answer_journal.h"
-#include "http/answer/job.h"
 #include "http/answer/job_index.h"
 #include "http/answer/job_shares.h"
 #include "http/answer/journal_folder.h"
 #include "http/loop/await.h"
-#include "http/loop/deadline.h"
-#include "http/loop/signal.h"
 #include "http/serve/router.h"
 
 namespace kvd::http {
@@ -120,7 +117,7 @@ class Jobs {
 };
 
 // The reply to a request whose job could not be started: 400, 429 (a limit) or 503.
-Reply RefusalOf(const Error& error);
+GatewayReply RefusalOf(const Error& error);
 
 // Wraps a handler: a request with an X-Conversation-Id runs as a job, whose stream the client
 // follows; every other request runs as it is. REQUIRES: `jobs` outlives the handler.

@@ -1,3 +1,59 @@
+// The slots of a tenant, the file that remembers them, and the folder of their saved files.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/ids.h"
+#include "base/unique_fd.h"
+#include "http/loop/await.h"
+
+namespace kvd::http {
+
+// SlotFolder: the folder of a tenant's slot files, and its limits. Files of one tenant have no
+// names that another tenant could give.
+struct SlotFolder {
+  std::string directory = {};  // --slot-save-path; empty: there are no slot files
+  std::string folder = {};     // below the directory; empty: the directory itself
+  std::uint64_t bytes_max = 0;
+  std::size_t count_max = 0;
+};
+
+// SlotFile: the sequences of a tenant's slots in a file, so that a gateway that was killed finds
+// them again in the session that it resumes.
+//
+// The file (0600) has a u64 that tells sessions apart, then a u64 handle for each slot, 0 for none.
+// It is written without fsync. Another session may have given the same handles to other sequences,
+// so the handles are of use only together with their session.
+class SlotFile {
+ public:
+  // An empty path: nothing is kept. Errors: kIo.
+  static Result<SlotFile> Open(const std::string& path, std::uint32_t slot_count);
+  SlotFile() = default;
+
+  // The session of the handles; 0: none.
+  std::uint64_t session() const { return session_; }
+  // Notes another session, and no sequences. A session that cannot be written is lost with the
+  // process, and its handles with it.
+  void Begin(std::uint64_t session);
+  // The handles of an earlier process, one for each slot.
+  const std::vector<SequenceHandle>& handles() const { return handles_; }
+  // Writes a handle if it has changed. A handle that cannot be written is lost with the process.
+  void Put(std::uint32_t slot, SequenceHandle handle);
+
+ private:
+  UniqueFd file_;
+  std::uint64_t session_ = 0;
+  std::vector<SequenceHandle> handles_;
+};
+
 // Slots: the sequences in which a tenant's answers are computed, as many as may be computed at
 // once.
 //
@@ -6,23 +62,7 @@
 // free slot whose tokens have the longest common prefix with its prompt; a sequence that would lose
 // tokens by that is forked, and stays cached in the daemon as a retained prefix. Requests wait in
 // order until a slot is free.
-#pragma once
-
-#include <chrono>
-#include <cstdint>
-#include <deque>
-#include <optional>
-#include <span>
-#include <vector>
-
-#include "base/ids.h"
-#include "http/answer/slot_file.h"
-#include "http/loop/await.h"
-#include "http/loop/signal.h"
-
-namespace kvd::http {
-
-struct Slot {
+struct GatewaySlot {
   std::uint32_t number = 0;
   SequenceHandle sequence = SequenceHandle::kNone;
   std::vector<TokenId> tokens;      // of the sequence's cells, unless are_tokens_unknown
@@ -43,8 +83,8 @@ class Slots {
   Slots(Loop& loop, std::uint32_t count);
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(slots_.size()); }
-  Slot& at(std::uint32_t number) { return slots_[number]; }
-  const std::vector<Slot>& all() const { return slots_; }
+  GatewaySlot& at(std::uint32_t number) { return slots_[number]; }
+  const std::vector<GatewaySlot>& all() const { return slots_; }
   std::uint32_t busy_count() const;
   std::size_t waiting_count() const { return waiting_.size(); }
   bool has_free() const { return busy_count() != count(); }
@@ -63,17 +103,17 @@ class Slots {
   struct Waiter {
     std::optional<std::uint32_t> number;
     std::span<const TokenId> prompt;
-    Slot* granted = nullptr;
+    GatewaySlot* granted = nullptr;
     Signal* signal = nullptr;
   };
   // The best free slot for a waiter; null: none is free.
-  Slot* Choose(const Waiter& waiter);
-  void Take(Slot& slot);
-  void Release(Slot& slot);
+  GatewaySlot* Choose(const Waiter& waiter);
+  void Take(GatewaySlot& slot);
+  void Release(GatewaySlot& slot);
 
   Loop& loop_;
   SlotFile file_;
-  std::vector<Slot> slots_;
+  std::vector<GatewaySlot> slots_;
   std::deque<Waiter*> waiting_;
   std::uint64_t uses_ = 0;
   std::uint64_t tasks_ = 0;
@@ -93,15 +133,15 @@ class SlotLease {
                                   std::span<const TokenId> prompt);
 
   explicit operator bool() const { return slot_ != nullptr; }
-  Slot& slot() const { return *slot_; }
+  GatewaySlot& slot() const { return *slot_; }
   // Notes the slot's sequence in the file, so that a process that is killed does not lose it.
   void Note() const;
 
  private:
-  SlotLease(Slots& slots, Slot& slot) : slots_(&slots), slot_(&slot) {}
+  SlotLease(Slots& slots, GatewaySlot& slot) : slots_(&slots), slot_(&slot) {}
 
   Slots* slots_ = nullptr;
-  Slot* slot_ = nullptr;
+  GatewaySlot* slot_ = nullptr;
 };
 
 // The number of tokens at the beginning of both.

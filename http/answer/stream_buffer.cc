@@ -5,8 +5,7 @@
 
 #include "base/text.h"
 #include "http/answer/answer_journal.h"
-#include "http/answer/conversation.h"
-#include "http/serve/error_reply.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 namespace {
@@ -14,7 +13,8 @@ namespace {
 // The most bytes that Follow gives to a client's connection at once.
 constexpr std::size_t kPortion = 64u << 10;
 
-// The event that ends a stream with the error of a whole reply, in the form of the stream's events.
+// The event that ends a stream with the error of a whole reply, in the format of the stream's
+// events.
 std::string ErrorEvent(const std::string& events, const std::string& body) {
   const bool are_named = events.starts_with("event:");
   return Concat(are_named ? "event: error\n" : "", "data: ", body, "\n\n");
@@ -26,7 +26,7 @@ StreamBuffer::StreamBuffer(Loop& loop, std::shared_ptr<AnswerJournal> journal,
                            std::shared_ptr<JobShare> share)
     : journal_(std::move(journal)),
       share_(std::move(share)),
-      conversation_(std::make_shared<Conversation>()),
+      conversation_(std::make_shared<EndedStream>()),
       changed_(loop) {
   if (!journal_) return;
   is_over_ = journal_->is_over();
@@ -66,7 +66,7 @@ void StreamBuffer::Count() {
   share_->SetReply(bytes);
 }
 
-Await<bool> StreamBuffer::Send(Reply reply) {
+Await<bool> StreamBuffer::Send(GatewayReply reply) {
   if (is_over_) co_return !is_cancelled_;  // as an earlier process has sent it
   if (head_) {
     // The stream that an earlier process has begun cannot be continued.
@@ -85,7 +85,7 @@ Await<bool> StreamBuffer::Send(Reply reply) {
   co_return !is_cancelled_;
 }
 
-Await<bool> StreamBuffer::Begin(Reply head) {
+Await<bool> StreamBuffer::Begin(GatewayReply head) {
   if (head_) co_return !is_cancelled_;
   head.body.clear();
   if (journal_) journal_->PutHead(head, false, {});
@@ -131,7 +131,7 @@ void StreamBuffer::Finish() {
 
 Await<void> StreamBuffer::EndWithError(std::string_view why) {
   on_gone_ = nullptr;  // it may refer to what the handler had
-  Reply reply = ErrorReply(500, why);
+  GatewayReply reply = ErrorReply(500, why);
   co_await Send(std::move(reply));
   Finish();
 }
@@ -142,22 +142,22 @@ Await<void> StreamBuffer::Follow(std::size_t from, Responder& client) {
   while (!head_ && !is_over_ && !is_cancelled_ && !client.is_gone()) co_await changed_.Wait();
   if (client.is_gone()) co_return;
   if (!head_) {
-    Reply reply = ErrorReply(409, "the stream was cancelled or replaced before it began");
+    GatewayReply reply = ErrorReply(409, "the stream was cancelled or replaced before it began");
     co_await client.Send(std::move(reply));
     co_return;
   }
   if (from < dropped_) {
-    Reply reply = ErrorReply(400, "Stream offset lost, please restart");
+    GatewayReply reply = ErrorReply(400, "Stream offset lost, please restart");
     co_await client.Send(std::move(reply));
     co_return;
   }
   if (is_whole_) {
-    Reply reply = *head_;
+    GatewayReply reply = *head_;
     reply.body = bytes_;
     co_await client.Send(std::move(reply));
     co_return;
   }
-  Reply head = *head_;
+  GatewayReply head = *head_;
   if (!co_await client.Begin(std::move(head))) co_return;
   std::size_t at = from;
   for (;;) {
@@ -202,7 +202,7 @@ std::shared_ptr<AnswerJournal> JournalOf(const Responder& responder) {
   return buffer == nullptr ? nullptr : buffer->journal();
 }
 
-std::shared_ptr<Conversation> ConversationOf(const Responder& responder) {
+std::shared_ptr<EndedStream> EndedStreamOf(const Responder& responder) {
   const auto* const buffer = dynamic_cast<const StreamBuffer*>(&responder);
   return buffer == nullptr ? nullptr : buffer->conversation();
 }

@@ -1,3 +1,38 @@
+// A stream that outlives its client: its bytes, and what continues it after its end.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "http/answer/job_shares.h"
+#include "http/loop/await.h"
+#include "http/serve/request.h"
+#include "text/tool_calls/answer_parser.h"
+#include "text/value.h"
+
+namespace kvd::http {
+
+// EndedStream: what a later request needs to continue a stream that has ended (fork_from with an
+// X-Conversation-Id). The stream's first answer fills it; the stream's job keeps it.
+struct EndedStream {
+  // Of the prompt and the answer; empty: the answer has not ended, or its context was shifted.
+  std::vector<TokenId> tokens;
+  std::string model;  // that the tokens are of
+  // Of a chat: the messages before the answer and the tools in OpenAI's format, and the answer;
+  // missing: the stream is no chat.
+  Value messages;
+  Value tools;
+  ParsedAnswer answer;
+};
+
+class AnswerJournal;
+
 // StreamBuffer: a Responder that keeps the reply in memory, so that the reply outlives its client
 // and any number of clients can read it from any byte on.
 //
@@ -8,25 +43,6 @@
 // With a journal every byte is logged before a reader sees it. A buffer whose journal was written
 // by an earlier process begins with that reply; the handler, which runs again, writes the same
 // texts again, and they are ignored: a text with timings would differ.
-#pragma once
-
-#include <cstddef>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-
-#include "http/answer/job_shares.h"
-#include "http/loop/await.h"
-#include "http/loop/signal.h"
-#include "http/serve/responder.h"
-
-namespace kvd::http {
-
-class AnswerJournal;
-struct Conversation;
-
 class StreamBuffer final : public Responder {
  public:
   static constexpr std::size_t kBytesMax = 16u << 20;
@@ -39,15 +55,15 @@ class StreamBuffer final : public Responder {
   StreamBuffer(Loop& loop, std::shared_ptr<AnswerJournal> journal,
                std::shared_ptr<JobShare> share = nullptr);
 
-  Await<bool> Send(Reply reply) override;
-  Await<bool> Begin(Reply head) override;
+  Await<bool> Send(GatewayReply reply) override;
+  Await<bool> Begin(GatewayReply head) override;
   Await<bool> Write(std::string bytes) override;
   Await<bool> End() override;
   bool is_gone() const override { return is_cancelled_; }
   void OnGone(std::function<void()> call) override;
 
   const std::shared_ptr<AnswerJournal>& journal() const { return journal_; }
-  const std::shared_ptr<Conversation>& conversation() const { return conversation_; }
+  const std::shared_ptr<EndedStream>& conversation() const { return conversation_; }
   bool is_over() const { return is_over_; }
   // Whether the handler has sent a reply in one piece, as it does for errors.
   bool is_whole() const { return is_whole_; }
@@ -79,8 +95,8 @@ class StreamBuffer final : public Responder {
 
   std::shared_ptr<AnswerJournal> journal_;
   std::shared_ptr<JobShare> share_;
-  std::shared_ptr<Conversation> conversation_;
-  std::optional<Reply> head_;
+  std::shared_ptr<EndedStream> conversation_;
+  std::optional<GatewayReply> head_;
   std::string bytes_;
   std::size_t dropped_ = 0;
   std::size_t repeated_texts_ = 0;  // of the journal, which the handler writes again
@@ -94,6 +110,6 @@ class StreamBuffer final : public Responder {
 // The journal of a handler's reply; null: the reply ends with its client.
 std::shared_ptr<AnswerJournal> JournalOf(const Responder& responder);
 // The conversation of a handler's reply; null: no later request finds it.
-std::shared_ptr<Conversation> ConversationOf(const Responder& responder);
+std::shared_ptr<EndedStream> EndedStreamOf(const Responder& responder);
 
 }  // namespace kvd::http

@@ -6,7 +6,7 @@ std::string DataEvent(const Value& data) { return "data: " + JsonText(data) + "\
 
 Await<bool> EventStream::Begin() {
   has_begun_ = true;
-  Reply head;
+  GatewayReply head;
   head.content_type = std::string(kEventStreamType);
   co_return co_await responder_.Begin(std::move(head));
 }

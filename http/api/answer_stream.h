@@ -1,6 +1,6 @@
 // Sending the answers of a group: as a stream of events, or as one reply.
 //
-// A form makes the texts of one API from the events of the group:
+// A writer makes the texts of one API from the events of the group:
 //   Await<Result<std::string>> Take(index, source, piece)  the events of a piece, or ""
 //   Await<Result<std::string>> End(index, source)          the events of an end, or ""
 //   std::string Last()                                     what follows the last event
@@ -19,7 +19,7 @@
 #include "http/api/reply_fields.h"
 #include "http/api/silence_comments.h"
 #include "http/loop/await.h"
-#include "http/serve/responder.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 
@@ -44,16 +44,16 @@ class EventStream {
 // "data: JSON\n\n"
 std::string DataEvent(const Value& data);
 
-// Takes the next event of the group into the form. Returns the text of the form's events.
-template <class Source, class Form>
-Await<Result<std::string>> TakeEvent(typename AnswerGroup<Source>::Event event, Form& form) {
+// Takes the next event of the group into the writer. Returns the text of the writer's events.
+template <class Source, class Writer>
+Await<Result<std::string>> TakeEvent(typename AnswerGroup<Source>::Event event, Writer& writer) {
   if (event.error) co_return std::unexpected(std::move(*event.error));
-  if (event.piece) co_return co_await form.Take(event.index, *event.source, *event.piece);
-  co_return co_await form.End(event.index, *event.ended);
+  if (event.piece) co_return co_await writer.Take(event.index, *event.source, *event.piece);
+  co_return co_await writer.End(event.index, *event.ended);
 }
 
-template <class Source, class Form>
-Await<void> SendStream(AnswerGroup<Source>& group, Form& form, Responder& responder,
+template <class Source, class Writer>
+Await<void> SendStream(AnswerGroup<Source>& group, Writer& writer, Responder& responder,
                        std::chrono::seconds ping_time) {
   EventStream stream(responder);
   while (!group.is_over()) {
@@ -64,7 +64,7 @@ Await<void> SendStream(AnswerGroup<Source>& group, Form& form, Responder& respon
       if (!goes_on) co_return;
       continue;
     }
-    Result<std::string> text = co_await TakeEvent<Source>(std::move(*event), form);
+    Result<std::string> text = co_await TakeEvent<Source>(std::move(*event), writer);
     if (!text) {
       co_await stream.Fail(std::move(text).error());
       co_return;
@@ -73,34 +73,34 @@ Await<void> SendStream(AnswerGroup<Source>& group, Form& form, Responder& respon
     const bool goes_on = co_await stream.Send(std::move(*text));
     if (!goes_on) co_return;
   }
-  co_await stream.End(form.Last());
+  co_await stream.End(writer.Last());
 }
 
-template <class Source, class Form>
-Await<void> SendWhole(AnswerGroup<Source>& group, Form& form, Responder& responder) {
-  Reply reply;
+template <class Source, class Writer>
+Await<void> SendWhole(AnswerGroup<Source>& group, Writer& writer, Responder& responder) {
+  GatewayReply reply;
   while (!group.is_over()) {
     auto event = co_await group.Next();
     if (!event) co_return;
-    Result<std::string> text = co_await TakeEvent<Source>(std::move(*event), form);
+    Result<std::string> text = co_await TakeEvent<Source>(std::move(*event), writer);
     if (text) continue;
     reply = ReplyOf(text.error());
     co_await responder.Send(std::move(reply));
     co_return;
   }
-  reply.body = JsonText(form.Whole());
+  reply.body = JsonText(writer.Whole());
   co_await responder.Send(std::move(reply));
 }
 
 // Sends the answers, and cancels them when the client is gone.
-template <class Source, class Form>
-Await<void> SendAnswers(AnswerGroup<Source>& group, Form& form, const ReplyFields& fields,
+template <class Source, class Writer>
+Await<void> SendAnswers(AnswerGroup<Source>& group, Writer& writer, const ReplyFields& fields,
                         Responder& responder) {
   responder.OnGone([&group] { group.Cancel(); });
   if (fields.is_stream) {
-    co_await SendStream(group, form, responder, CommentTime(fields, responder));
+    co_await SendStream(group, writer, responder, CommentTime(fields, responder));
   } else {
-    co_await SendWhole(group, form, responder);
+    co_await SendWhole(group, writer, responder);
   }
   responder.OnGone(nullptr);
 }

@@ -1,5 +1,5 @@
-// The values of a chat in the form of OpenAI's chat completions, into which requests of the other
-// forms (anthropic_form.h, responses_form.h) are converted.
+// The values of a chat in the format of OpenAI's chat completions, into which requests of the other
+// formats (messages_reader.h, responses_reader.h) are converted.
 #pragma once
 
 #include <initializer_list>

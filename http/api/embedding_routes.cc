@@ -1,6 +1,6 @@
 // A request's inputs may be more than one verb takes, so they are embedded in groups that fit the
 // session's arenas.
-#include "http/api/embedding_routes.h"
+#include "http/api/routes.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/text.h"
-#include "http/api/embedding_form.h"
+#include "http/api/embedding_writer.h"
 #include "http/api/fields.h"
-#include "http/api/plain_route.h"
+#include "http/api/route_kinds.h"
 #include "http/api/text_tokens.h"
 
 namespace kvd::http {
@@ -42,8 +42,8 @@ std::optional<wire::PoolingChoice> PoolingOf(const Settings& settings) {
   return static_cast<wire::PoolingChoice>(found - std::begin(kNames));
 }
 
-Await<Result<EmbeddingRequest>> ReadRequest(RouteCall call, const Value& body, Tenant& tenant,
-                                            bool is_openai) {
+Await<Result<EmbeddingRequest>> ReadRequest(RouteCall call, const Value& body,
+                                            TenantSession& tenant, bool is_openai) {
   const Fields fields(body);
   const Settings& settings = call.gateway.settings();
   EmbeddingRequest request;
@@ -107,7 +107,7 @@ std::size_t GroupSize(const EmbeddingRequest& request, std::size_t first, std::s
   return count;
 }
 
-Await<Result<std::vector<TextEmbedding>>> EmbedAll(RouteCall call, Tenant& tenant,
+Await<Result<std::vector<TextEmbedding>>> EmbedAll(RouteCall call, TenantSession& tenant,
                                                    EmbeddingRequest& request) {
   KVD_CO_TRY(const auto session, tenant.session());
   const std::size_t request_bytes = session->client().connection()->request_arena_bytes();
@@ -156,14 +156,14 @@ Status Finish(const EmbeddingRequest& request, std::vector<TextEmbedding>& embed
   return {};
 }
 
-Await<Result<Reply>> Embed(RouteCall call, bool is_openai) {
+Await<Result<GatewayReply>> Embed(RouteCall call, bool is_openai) {
   const Settings& settings = call.gateway.settings();
   if (!settings.is_embedder && !settings.is_reranker && settings.daemons.empty()) {
     co_return Fail(Code::kUnsupported, kUnserved);
   }
   if (is_openai && settings.pooling == "none") co_return Fail(Code::kInvalidArgument, kNoPooling);
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
-  KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
+  KVD_CO_TRY(TenantSession* const tenant, TenantOf(call, body));
   KVD_CO_TRY(EmbeddingRequest request, co_await ReadRequest(call, body, *tenant, is_openai));
   KVD_CO_CHECK_OK(CheckInputs(request.inputs, tenant->model().info().context_trained));
   KVD_CO_TRY(std::vector<TextEmbedding> embeddings, co_await EmbedAll(call, *tenant, request));
@@ -175,7 +175,7 @@ Await<Result<Reply>> Embed(RouteCall call, bool is_openai) {
   std::size_t value_count = 0;
   for (const TextEmbedding& embedding : embeddings) value_count += embedding.values.size();
   const auto write = [&] { return EmbeddingsBody(embeddings, request.style); };
-  Reply reply;
+  GatewayReply reply;
   if (value_count <= kLoopValuesMax) {
     reply.body = write();
   } else {
@@ -184,8 +184,8 @@ Await<Result<Reply>> Embed(RouteCall call, bool is_openai) {
   co_return reply;
 }
 
-Await<Result<Reply>> EmbedForLlama(RouteCall call) { return Embed(call, false); }
-Await<Result<Reply>> EmbedForOpenai(RouteCall call) { return Embed(call, true); }
+Await<Result<GatewayReply>> EmbedForLlama(RouteCall call) { return Embed(call, false); }
+Await<Result<GatewayReply>> EmbedForOpenai(RouteCall call) { return Embed(call, true); }
 
 }  // namespace
 

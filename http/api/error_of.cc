@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "http/answer/chat_plan.h"
 #include "http/api/json_text.h"
-#include "http/serve/error_reply.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 namespace {
@@ -75,8 +75,8 @@ std::string PublicText(const Error& error) {
 
 std::string ErrorBody(const Error& error) { return ErrorJson(StatusOf(error), PublicText(error)); }
 
-Reply ReplyOf(const Error& error) {
-  Reply reply;
+GatewayReply ReplyOf(const Error& error) {
+  GatewayReply reply;
   reply.status = StatusOf(error);
   reply.body = ErrorBody(error);
   return reply;
@@ -92,8 +92,8 @@ std::string TooLongBody(const TooLong& numbers) {
   return JsonText(Object().Set("error", error.Take()).Take());
 }
 
-Reply TooLongReply(const TooLong& numbers) {
-  Reply reply;
+GatewayReply TooLongReply(const TooLong& numbers) {
+  GatewayReply reply;
   reply.status = 400;
   reply.body = TooLongBody(numbers);
   return reply;

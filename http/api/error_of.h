@@ -18,10 +18,10 @@ int StatusOf(const Error& error);
 std::string PublicText(const Error& error);
 // {"error": {...}}, as the body of a reply or as the data of an event of a stream.
 std::string ErrorBody(const Error& error);
-Reply ReplyOf(const Error& error);
+GatewayReply ReplyOf(const Error& error);
 
 // 400 exceed_context_size_error, with the members n_prompt_tokens and n_ctx.
 std::string TooLongBody(const TooLong& numbers);
-Reply TooLongReply(const TooLong& numbers);
+GatewayReply TooLongReply(const TooLong& numbers);
 
 }  // namespace kvd::http

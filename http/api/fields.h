@@ -56,7 +56,8 @@ class Fields {
 // A value as an error shows it: its JSON, cut after 60 bytes.
 std::string Shown(const Value& value);
 
-// Parses the body of a request, which must be an object, on a worker if it is long (api/body.h).
+// Parses the body of a request, which must be an object, on a worker if it is long
+// (api/route_kinds.h).
 inline constexpr std::uint32_t kBodyNestingMax = 128;
 
 }  // namespace kvd::http

@@ -30,7 +30,7 @@ Value ChainValue(const SamplerChain& chain) {
 }
 
 // A bias of minus infinity is null, which JSON has in its place. ignore_eos is such a bias, too.
-Value BiasesValue(const Model& model, const AnswerRequest& request) {
+Value BiasesValue(const ServedModel& model, const AnswerRequest& request) {
   std::vector<Value> values;
   const auto add = [&](TokenId token, Value bias) {
     values.push_back(Object().Set("bias", std::move(bias)).Set("token", Value::Int(token)).Take());
@@ -60,8 +60,8 @@ Value BreakersValue(const AnswerRequest& request) {
 
 }  // namespace
 
-Value GenerationSettings(const Model& model, const AnswerRequest& request, const ReplyFields& reply,
-                         SettingsShown shown) {
+Value GenerationSettings(const ServedModel& model, const AnswerRequest& request,
+                         const ReplyFields& reply, SettingsShown shown) {
   const bool all = shown == SettingsShown::kAll;
   const SamplingParams& s = request.sampling;
   Object o;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "http/answer/answer_request.h"
-#include "http/answer/model.h"
+#include "http/answer/served_model.h"
 #include "http/api/reply_fields.h"
 #include "text/value.h"
 
@@ -12,7 +12,7 @@ namespace kvd::http {
 // What is shown: everything, or, as in GET /slots and GET /props, no texts and lists.
 enum class SettingsShown : bool { kNumbers, kAll };
 
-Value GenerationSettings(const Model& model, const AnswerRequest& request, const ReplyFields& reply,
-                         SettingsShown shown);
+Value GenerationSettings(const ServedModel& model, const AnswerRequest& request,
+                         const ReplyFields& reply, SettingsShown shown);
 
 }  // namespace kvd::http

@@ -16,4 +16,9 @@ Value FloatValue(float number) {
   return Value::Float(exact);
 }
 
+std::string EventText(std::string_view name, const Value& data) {
+  std::string text = "event: ";
+  return text.append(name).append("\ndata: ").append(JsonText(data)).append("\n\n");
+}
+
 }  // namespace kvd::http

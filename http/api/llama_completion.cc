@@ -9,19 +9,19 @@
 #include <utility>
 
 #include "http/answer/stream_buffer.h"
-#include "http/api/answer_route.h"
 #include "http/api/answer_stream.h"
 #include "http/api/error_of.h"
 #include "http/api/fields.h"
 #include "http/api/fork_source.h"
-#include "http/api/llama_form.h"
+#include "http/api/llama_writer.h"
+#include "http/api/route_kinds.h"
 #include "http/api/sampling_fields.h"
 #include "http/api/text_tokens.h"
 
 namespace kvd::http {
 namespace {
 
-Await<Result<std::vector<std::unique_ptr<Answer>>>> StartAnswers(Tenant& tenant,
+Await<Result<std::vector<std::unique_ptr<Answer>>>> StartAnswers(TenantSession& tenant,
                                                                  AnswerRequest request,
                                                                  std::uint32_t count) {
   std::vector<std::unique_ptr<Answer>> answers;
@@ -36,12 +36,12 @@ Await<Result<std::vector<std::unique_ptr<Answer>>>> StartAnswers(Tenant& tenant,
 
 // The echo of the prompts. It is looked up while the answers are computed.
 Await<Status> SetPromptTexts(DaemonSession& session, const CompletionRequest& completion,
-                             LlamaForm& form) {
+                             LlamaWriter& writer) {
   for (std::size_t i = 0; i < completion.prompts.size(); ++i) {
     const std::span<const TokenId> tokens(completion.prompts[i]);
     KVD_CO_TRY(const std::string text, co_await session.Detokenize(tokens, wire::kFlagSpecial));
     for (std::uint32_t j = 0; j < completion.reply.count; ++j) {
-      form.SetPromptText(i * completion.reply.count + j, text);
+      writer.SetPromptText(i * completion.reply.count + j, text);
     }
   }
   co_return Status();
@@ -53,7 +53,7 @@ bool WantsPrompt(const ReplyFields& reply) {
 
 Await<Status> Handle(RouteCall call) {
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
-  KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
+  KVD_CO_TRY(TenantSession* const tenant, TenantOf(call, body));
   KVD_CO_TRY(CompletionRequest completion, co_await ReadCompletion(*tenant, body, call.responder));
   KVD_CO_CHECK_OK(co_await ReadPrompts(call.gateway, *tenant, body, completion));
   co_return co_await SendLlamaCompletion(*tenant, std::move(completion), call.responder);
@@ -61,7 +61,7 @@ Await<Status> Handle(RouteCall call) {
 
 }  // namespace
 
-Await<Result<CompletionRequest>> ReadCompletion(Tenant& tenant, const Value& body,
+Await<Result<CompletionRequest>> ReadCompletion(TenantSession& tenant, const Value& body,
                                                 Responder& responder) {
   const Settings& settings = tenant.model().settings();
   const Fields fields(body);
@@ -71,11 +71,11 @@ Await<Result<CompletionRequest>> ReadCompletion(Tenant& tenant, const Value& bod
   KVD_CO_CHECK_OK(ReadGrammarFields(fields, settings.defaults.json_schema, completion.request));
   PrepareProbs(tenant.model(), completion.request, completion.reply);
   completion.request.journal = JournalOf(responder);
-  completion.request.conversation = ConversationOf(responder);
+  completion.request.conversation = EndedStreamOf(responder);
   co_return completion;
 }
 
-Await<Status> ReadPrompts(Gateway& gateway, Tenant& tenant, const Value& body,
+Await<Status> ReadPrompts(Gateway& gateway, TenantSession& tenant, const Value& body,
                           CompletionRequest& completion) {
   const Fields fields(body);
   KVD_CO_TRY(const std::string fork_from, fields.String("fork_from"));
@@ -101,7 +101,8 @@ Await<Status> ReadPrompts(Gateway& gateway, Tenant& tenant, const Value& body,
   co_return Status();
 }
 
-std::optional<TooLong> FindTooLongPrompt(Tenant& tenant, const CompletionRequest& completion) {
+std::optional<TooLong> FindTooLongPrompt(TenantSession& tenant,
+                                         const CompletionRequest& completion) {
   const auto& fork = completion.request.fork;
   const std::size_t before = fork ? fork->tokens().size() : 0;
   for (const std::vector<TokenId>& prompt : completion.prompts) {
@@ -110,7 +111,7 @@ std::optional<TooLong> FindTooLongPrompt(Tenant& tenant, const CompletionRequest
   return std::nullopt;
 }
 
-std::vector<AnswerGroup<Answer>::Start> StartsOf(Tenant& tenant,
+std::vector<AnswerGroup<Answer>::Start> StartsOf(TenantSession& tenant,
                                                  const CompletionRequest& completion) {
   std::vector<AnswerGroup<Answer>::Start> starts;
   for (const std::vector<TokenId>& prompt : completion.prompts) {
@@ -125,7 +126,7 @@ std::vector<AnswerGroup<Answer>::Start> StartsOf(Tenant& tenant,
   return starts;
 }
 
-Await<Status> SendLlamaCompletion(Tenant& tenant, CompletionRequest completion,
+Await<Status> SendLlamaCompletion(TenantSession& tenant, CompletionRequest completion,
                                   Responder& responder) {
   KVD_CO_TRY(const std::shared_ptr<DaemonSession> session, tenant.session());
   if (const auto too_long = FindTooLongPrompt(tenant, completion)) {
@@ -134,15 +135,15 @@ Await<Status> SendLlamaCompletion(Tenant& tenant, CompletionRequest completion,
   }
   AnswerGroup<Answer> group(tenant.loop(), StartsOf(tenant, completion), completion.reply.count,
                             completion.request.journal);
-  LlamaForm form(tenant.model(), completion.reply, session, group.size());
+  LlamaWriter writer(tenant.model(), completion.reply, session, group.size());
   if (const auto& fork = completion.request.fork; fork) {
     group.AlsoCancel([fork] { fork->Cancel(); });
   }
-  form.OnEndEarly([&group](std::size_t index) { group.EndEarly(index); });
+  writer.OnEndEarly([&group](std::size_t index) { group.EndEarly(index); });
   if (WantsPrompt(completion.reply)) {
-    KVD_CO_CHECK_OK(co_await SetPromptTexts(*session, completion, form));
+    KVD_CO_CHECK_OK(co_await SetPromptTexts(*session, completion, writer));
   }
-  co_await SendAnswers(group, form, completion.reply, responder);
+  co_await SendAnswers(group, writer, completion.reply, responder);
   co_return Status();
 }
 

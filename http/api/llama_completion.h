@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "http/answer/answer_group.h"
 #include "http/answer/gateway.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/api/reply_fields.h"
 #include "http/loop/await.h"
-#include "http/serve/responder.h"
+#include "http/serve/request.h"
 #include "http/serve/router.h"
 #include "text/value.h"
 
@@ -30,23 +30,24 @@ struct CompletionRequest {
 
 // Reads everything but the prompts of a completion. Errors: kInvalidArgument, with the field's
 // name; those of the session.
-Await<Result<CompletionRequest>> ReadCompletion(Tenant& tenant, const Value& body,
+Await<Result<CompletionRequest>> ReadCompletion(TenantSession& tenant, const Value& body,
                                                 Responder& responder);
 // Reads the prompts: "prompt", or "fork_from" and "prompts". Errors: as above, and those of
 // FindForkSource.
-Await<Status> ReadPrompts(Gateway& gateway, Tenant& tenant, const Value& body,
+Await<Status> ReadPrompts(Gateway& gateway, TenantSession& tenant, const Value& body,
                           CompletionRequest& completion);
 
 // The answers to the prompts, each started by itself.
-std::vector<AnswerGroup<Answer>::Start> StartsOf(Tenant& tenant,
+std::vector<AnswerGroup<Answer>::Start> StartsOf(TenantSession& tenant,
                                                  const CompletionRequest& completion);
 
 // The first prompt that does not fit into the context, if there is one.
-std::optional<TooLong> FindTooLongPrompt(Tenant& tenant, const CompletionRequest& completion);
+std::optional<TooLong> FindTooLongPrompt(TenantSession& tenant,
+                                         const CompletionRequest& completion);
 
-// Generates and sends the answers in llama-server's own form. Errors: those that come before the
+// Generates and sends the answers in llama-server's own format. Errors: those that come before the
 // reply has begun.
-Await<Status> SendLlamaCompletion(Tenant& tenant, CompletionRequest completion,
+Await<Status> SendLlamaCompletion(TenantSession& tenant, CompletionRequest completion,
                                   Responder& responder);
 
 }  // namespace kvd::http

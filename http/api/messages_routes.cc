@@ -1,4 +1,5 @@
-#include "http/api/messages_routes.h"
+// Anthropic's routes: POST /v1/messages and /v1/messages/count_tokens.
+#include "http/api/routes.h"
 
 #include <cstdio>
 #include <memory>
@@ -8,20 +9,20 @@
 #include "http/answer/chat_answer.h"
 #include "http/answer/chat_plan.h"
 #include "http/answer/stream_buffer.h"
-#include "http/api/anthropic_form.h"
-#include "http/api/body.h"
-#include "http/api/chat_body.h"
+#include "http/api/chat_reader.h"
 #include "http/api/error_of.h"
-#include "http/api/event_text.h"
-#include "http/api/messages_reply.h"
+#include "http/api/json_text.h"
+#include "http/api/messages_reader.h"
+#include "http/api/messages_writer.h"
+#include "http/api/route_kinds.h"
 #include "http/api/silence_comments.h"
-#include "http/serve/error_reply.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 namespace {
 
 // Anthropic's form of an error, with the members of llama-server's.
-Reply AnthropicReply(Reply reply) {
+GatewayReply AnthropicReply(GatewayReply reply) {
   if (reply.body.starts_with("{")) reply.body.insert(1, "\"type\":\"error\",");
   return reply;
 }
@@ -34,13 +35,13 @@ std::string MessageId(const Request& request) {
 }
 
 struct Question {
-  Tenant* tenant = nullptr;
+  TenantSession* tenant = nullptr;
   ChatCall call;
 };
 
 Await<Result<Question>> Read(Gateway& gateway, const Request& request) {
   KVD_CO_TRY(const Value body, co_await ParseBody(request, gateway.workers()));
-  KVD_CO_TRY(const Value chat, OpenAiFormOfMessages(body));
+  KVD_CO_TRY(const Value chat, ReadMessagesAsOpenAi(body));
   const Fields fields(chat);
   KVD_CO_TRY(const std::string model, fields.String("model"));
   Question question;
@@ -49,34 +50,34 @@ Await<Result<Question>> Read(Gateway& gateway, const Request& request) {
   co_return question;
 }
 
-Await<void> Stream(const ChatPlan& plan, Tenant& tenant, const Request& request,
+Await<void> Stream(const ChatPlan& plan, TenantSession& tenant, const Request& request,
                    Responder& responder) {
   auto answers = co_await ChatAnswer::Start(tenant, plan);
   if (!answers) {
-    Reply reply = AnthropicReply(ReplyOf(answers.error()));
+    GatewayReply reply = AnthropicReply(ReplyOf(answers.error()));
     co_await responder.Send(std::move(reply));
     co_return;
   }
   ChatAnswer& answer = *answers->front();
   responder.OnGone([&answer] { answer.Cancel(); });
-  MessageEvents events(MessageId(request), tenant.model().id());
+  MessagesWriter events(MessageId(request), tenant.model().id());
   bool has_begun = false;
   for (;;) {
     auto piece = co_await answer.Next();
     if (!piece && !has_begun) {
-      Reply reply = AnthropicReply(ReplyOf(piece.error()));
+      GatewayReply reply = AnthropicReply(ReplyOf(piece.error()));
       co_await responder.Send(std::move(reply));
       break;
     }
     std::string text;
     if (!has_begun) {
-      Reply head{.body = {}, .content_type = std::string(kEventStreamType)};
+      GatewayReply head{.body = {}, .content_type = std::string(kEventStreamType)};
       if (!co_await responder.Begin(std::move(head))) break;
       text = events.Begin(answer.end());
       has_begun = true;
     }
     if (!piece) {
-      text += MessageEvents::Failed("api_error", PublicText(piece.error()));
+      text += MessagesWriter::Failed("api_error", PublicText(piece.error()));
     } else if (*piece) {
       text += events.Take((*piece)->events);
     } else {
@@ -91,10 +92,10 @@ Await<void> Stream(const ChatPlan& plan, Tenant& tenant, const Request& request,
   responder.OnGone(nullptr);
 }
 
-Await<void> Whole(const ChatPlan& plan, Tenant& tenant, const Request& request,
+Await<void> Whole(const ChatPlan& plan, TenantSession& tenant, const Request& request,
                   Responder& responder) {
   auto answers = co_await ChatAnswer::Start(tenant, plan);
-  Reply reply;
+  GatewayReply reply;
   if (!answers) {
     reply = AnthropicReply(ReplyOf(answers.error()));
   } else {
@@ -114,23 +115,23 @@ Await<void> Whole(const ChatPlan& plan, Tenant& tenant, const Request& request,
 Await<void> AnswerMessages(Gateway& gateway, const Request& request, Responder& responder) {
   auto question = co_await Read(gateway, request);
   if (!question) {
-    Reply reply = AnthropicReply(ReplyOf(question.error()));
+    GatewayReply reply = AnthropicReply(ReplyOf(question.error()));
     co_await responder.Send(std::move(reply));
     co_return;
   }
-  Tenant& tenant = *question->tenant;
+  TenantSession& tenant = *question->tenant;
   const bool is_stream = question->call.reply.is_stream;
   question->call.request.journal = JournalOf(responder);
-  question->call.request.conversation = ConversationOf(responder);
+  question->call.request.conversation = EndedStreamOf(responder);
   auto plan =
       co_await PlanChat(tenant, std::move(question->call.input), std::move(question->call.request));
   if (!plan) {
-    Reply reply = AnthropicReply(ReplyOf(plan.error()));
+    GatewayReply reply = AnthropicReply(ReplyOf(plan.error()));
     co_await responder.Send(std::move(reply));
     co_return;
   }
   if (const auto too_long = FindTooLong(tenant.model(), plan->request.prompt.size())) {
-    Reply reply = AnthropicReply(TooLongReply(*too_long));
+    GatewayReply reply = AnthropicReply(TooLongReply(*too_long));
     co_await responder.Send(std::move(reply));
     co_return;
   }
@@ -144,7 +145,7 @@ Await<void> AnswerMessages(Gateway& gateway, const Request& request, Responder& 
 
 Await<void> CountMessagesTokens(Gateway& gateway, const Request& request, Responder& responder) {
   auto question = co_await Read(gateway, request);
-  Reply reply;
+  GatewayReply reply;
   if (!question) {
     reply = AnthropicReply(ReplyOf(question.error()));
   } else {

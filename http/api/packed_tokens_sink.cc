@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "client/llama_state/llama_state_file.h"
+#include "llama_files/llama_state_file.h"
 
 namespace kvd::http {
 namespace {

@@ -1,5 +1,5 @@
 // PackedTokensSink: rewrites a sequence file of llama.cpp while it is written, so that its tokens
-// are packed as llama-server's slot files have them (client/llama_state/llama_state_file.h).
+// are packed as llama-server's slot files have them (llama_files/llama_state_file.h).
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "client/llama_state/llama_state_writer.h"
+#include "llama_files/llama_state_writer.h"
 
 namespace kvd::http {
 

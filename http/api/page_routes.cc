@@ -1,5 +1,5 @@
 // The page is one text without anything from elsewhere: its policy forbids every other source.
-#include "http/api/page_routes.h"
+#include "http/api/routes.h"
 
 #include <string>
 #include <utility>
@@ -132,12 +132,12 @@ constexpr Asset kAssets[] = {
 };
 
 Await<void> SendAsset(const Asset& asset, Responder& responder) {
-  Reply reply{.body = asset.body, .content_type = asset.content_type};
+  GatewayReply reply{.body = asset.body, .content_type = asset.content_type};
   co_await responder.Send(std::move(reply));
 }
 
 Await<void> SendPage(Responder& responder) {
-  Reply reply{.body = kPage, .content_type = "text/html; charset=utf-8"};
+  GatewayReply reply{.body = kPage, .content_type = "text/html; charset=utf-8"};
   reply.headers = {
       {"Content-Security-Policy",
        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "

@@ -1,4 +1,4 @@
-// ReplyFields: what a request says about the form of its reply, rather than about the answer.
+// ReplyFields: what a request says about the format of its reply, rather than about the answer.
 #pragma once
 
 #include <chrono>

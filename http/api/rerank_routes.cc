@@ -1,6 +1,6 @@
 // The documents may be more than one verb takes, so they are ranked in groups that fit the
 // session's request arena.
-#include "http/api/rerank_routes.h"
+#include "http/api/routes.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,7 +12,7 @@
 
 #include "http/api/fields.h"
 #include "http/api/json_text.h"
-#include "http/api/plain_route.h"
+#include "http/api/route_kinds.h"
 
 namespace kvd::http {
 namespace {
@@ -20,7 +20,7 @@ namespace {
 constexpr char kRankingUnserved[] =
     "This server does not support reranking. Start it with `--reranking`";
 
-struct RankRequest {
+struct RerankRequest {
   std::string query;
   std::vector<std::string> documents;
   bool is_tei = false;             // the reply has the form of Text Embeddings Inference
@@ -51,9 +51,9 @@ Result<std::vector<std::string>> DocumentsOf(const Value& list, std::string_view
   return Fail(Code::kInvalidArgument, "\"", name, "\" must be a non-empty string array");
 }
 
-Result<RankRequest> ReadRankRequest(const Value& body, const Model& model) {
+Result<RerankRequest> ReadRerankRequest(const Value& body, const ServedModel& model) {
   const Fields fields(body);
-  RankRequest request;
+  RerankRequest request;
   request.is_tei = fields.Has("texts");
   if (!fields.Has("query")) {
     return Fail(Code::kInvalidArgument, R"("query" must be provided)");
@@ -72,7 +72,7 @@ Result<RankRequest> ReadRankRequest(const Value& body, const Model& model) {
   return request;
 }
 
-Await<Result<Ranking>> Rank(RouteCall call, Tenant& tenant, const RankRequest& request) {
+Await<Result<Ranking>> Rank(RouteCall call, TenantSession& tenant, const RerankRequest& request) {
   KVD_CO_TRY(const auto session, tenant.session());
   const std::size_t bytes_max = session->client().connection()->request_arena_bytes() / 2;
   Metrics& metrics = tenant.metrics();
@@ -101,7 +101,7 @@ Await<Result<Ranking>> Rank(RouteCall call, Tenant& tenant, const RankRequest& r
   co_return ranking;
 }
 
-Value ResultsOf(const RankRequest& request, const Ranking& ranking) {
+Value ResultsOf(const RerankRequest& request, const Ranking& ranking) {
   std::vector<std::size_t> order(ranking.scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(
@@ -122,18 +122,18 @@ Value ResultsOf(const RankRequest& request, const Ranking& ranking) {
   return Value::List(std::move(results));
 }
 
-Await<Result<Reply>> Rerank(RouteCall call) {
+Await<Result<GatewayReply>> Rerank(RouteCall call) {
   const Settings& settings = call.gateway.settings();
   const bool is_reranker =
       settings.is_reranker || (settings.is_embedder && settings.pooling == "rank");
   if (!is_reranker && settings.daemons.empty())
     co_return Fail(Code::kUnsupported, kRankingUnserved);
   KVD_CO_TRY(const Value body, co_await BodyOf(call));
-  KVD_CO_TRY(Tenant* const tenant, TenantOf(call, body));
-  KVD_CO_TRY(const RankRequest request, ReadRankRequest(body, tenant->model()));
+  KVD_CO_TRY(TenantSession* const tenant, TenantOf(call, body));
+  KVD_CO_TRY(const RerankRequest request, ReadRerankRequest(body, tenant->model()));
   KVD_CO_TRY(const Ranking ranking, co_await Rank(call, *tenant, request));
   Value results = ResultsOf(request, ranking);
-  Reply reply;
+  GatewayReply reply;
   if (request.is_tei) {
     reply.body = JsonText(results);
     co_return reply;

@@ -5,12 +5,12 @@
 
 #include "http/answer/stream_buffer.h"
 #include "http/api/answer_report.h"
-#include "http/api/body.h"
 #include "http/api/error_of.h"
-#include "http/api/event_text.h"
 #include "http/api/fields.h"
+#include "http/api/json_text.h"
 #include "http/api/response_snapshots.h"
-#include "http/api/responses_form.h"
+#include "http/api/responses_reader.h"
+#include "http/api/route_kinds.h"
 #include "text/json.h"
 
 namespace kvd::http {
@@ -71,7 +71,7 @@ Await<Status> ResponseRun::Read() {
     earlier_ = items.items();
   }
   KVD_CO_TRY(input_, InputItems(begin_.body));
-  KVD_CO_TRY(const Value chat, OpenAiFormOfResponse(begin_.body, earlier_, input_));
+  KVD_CO_TRY(const Value chat, ReadResponseAsOpenAi(begin_.body, earlier_, input_));
   KVD_CO_TRY(call_, co_await ReadChatCall(*tenant_, chat, request_));
   KVD_CO_TRY(call_.reply.is_stream, fields.Bool("stream", false));
   begin_.id = ResponseId(request_);
@@ -121,10 +121,10 @@ Await<Status> ResponseRun::Keep(const ChatAnswer& answer) {
 
 Await<std::unique_ptr<ChatAnswer>> ResponseRun::Start(Responder& responder) {
   call_.request.journal = JournalOf(responder);
-  call_.request.conversation = ConversationOf(responder);
+  call_.request.conversation = EndedStreamOf(responder);
   call_.request.wants_progress = call_.reply.has_progress;
   call_.request.computes_last = is_stored_;
-  Reply reply;
+  GatewayReply reply;
   auto plan = co_await PlanChat(*tenant_, std::move(call_.input), std::move(call_.request));
   if (!plan) {
     reply = ReplyOf(plan.error());
@@ -144,20 +144,20 @@ Await<void> ResponseRun::Stream(Responder& responder) {
   const std::unique_ptr<ChatAnswer> answer = co_await Start(responder);
   if (!answer) co_return;
   responder.OnGone([&answer] { answer->Cancel(); });
-  ResponseEvents events(begin_);
+  ResponsesWriter events(begin_);
   AnswerProgress progress;
   bool has_begun = false;
   for (;;) {
     auto piece = co_await answer->Next();
     if (!piece) (void)StoreFailed(piece.error());
     if (!piece && !has_begun) {
-      Reply reply = ReplyOf(piece.error());
+      GatewayReply reply = ReplyOf(piece.error());
       co_await responder.Send(std::move(reply));
       break;
     }
     std::string text;
     if (!has_begun) {
-      Reply head{.body = {}, .content_type = std::string(kEventStreamType)};
+      GatewayReply head{.body = {}, .content_type = std::string(kEventStreamType)};
       if (!co_await responder.Begin(std::move(head))) break;
       text = events.Begin();
       has_begun = true;
@@ -194,7 +194,7 @@ Await<void> ResponseRun::Whole(Responder& responder) {
   responder.OnGone([&answer] { answer->Cancel(); });
   const Status finished = co_await answer->Finish();
   responder.OnGone(nullptr);
-  Reply reply;
+  GatewayReply reply;
   Status kept = finished;
   if (finished) kept = co_await Keep(*answer);
   if (kept) {

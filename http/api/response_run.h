@@ -2,8 +2,8 @@
 //
 // A response that is stored is a file with the response, the items of its conversation and its
 // tokens. While it is made, the file has its status, so that a GET finds it. Its cells become a
-// snapshot (api/response_snapshots.h), named after the response, so that the next turn finds them;
-// when the snapshot is gone, the next turn computes them again from the items.
+// snapshot (api/response_snapshots.h), named after the response, so that the next request finds
+// them; when the snapshot is gone, the next request computes them again from the items.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,10 @@
 #include "http/answer/chat_answer.h"
 #include "http/answer/gateway.h"
 #include "http/answer/response_store.h"
-#include "http/api/chat_body.h"
-#include "http/api/response_object.h"
+#include "http/api/chat_reader.h"
+#include "http/api/responses_writer.h"
 #include "http/loop/await.h"
 #include "http/serve/request.h"
-#include "http/serve/responder.h"
 #include "text/value.h"
 
 namespace kvd::http {
@@ -67,7 +66,7 @@ class ResponseRun {
   Gateway& gateway_;
   ResponseStore& store_;
   const Request& request_;
-  Tenant* tenant_ = nullptr;
+  TenantSession* tenant_ = nullptr;
   ChatCall call_;
   ResponseBegin begin_;
   std::vector<Value> earlier_;  // items of the conversation before this request

@@ -25,7 +25,7 @@ std::vector<std::string> SnapshotsBeyond(std::vector<ResponseSnapshot> snapshots
   return beyond;
 }
 
-Await<void> PublishResponse(Tenant& tenant, std::shared_ptr<DaemonSession> session,
+Await<void> PublishResponse(TenantSession& tenant, std::shared_ptr<DaemonSession> session,
                             SequenceHandle sequence, std::string id, std::uint64_t bytes_max) {
   const wire::InfoReply& info = tenant.model().info();
   const auto bytes_of = [&info](std::uint64_t cells) {

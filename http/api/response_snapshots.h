@@ -1,5 +1,5 @@
 // The snapshots of stored responses: the cells of the last responses of a tenant, so that the next
-// turn need not compute them. A response without a snapshot is computed again from its tokens.
+// request need not compute them. A response without a snapshot is computed again from its tokens.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/loop/await.h"
 
 namespace kvd::http {
@@ -33,7 +33,7 @@ std::vector<std::string> SnapshotsBeyond(std::vector<ResponseSnapshot> snapshots
 // Publishes a snapshot of the response's sequence, unless it is larger than `bytes_max`, and drops
 // the tenant's oldest ones beyond the limits. The snapshot is an advantage, not a promise: errors
 // are ignored.
-Await<void> PublishResponse(Tenant& tenant, std::shared_ptr<DaemonSession> session,
+Await<void> PublishResponse(TenantSession& tenant, std::shared_ptr<DaemonSession> session,
                             SequenceHandle sequence, std::string id, std::uint64_t bytes_max);
 
 }  // namespace kvd::http

@@ -1,7 +1,7 @@
 // A response in the background, and a stored one that is streamed, run as jobs (answer/jobs.h)
 // whose id is that of the response, so that they continue without their client and after a restart.
 // A request with an X-Conversation-Id always runs as a job, which is found by this id, too.
-#include "http/api/responses_routes.h"
+#include "http/api/routes.h"
 
 #include <algorithm>
 #include <charconv>
@@ -12,10 +12,10 @@
 
 #include "http/answer/jobs.h"
 #include "http/api/error_of.h"
-#include "http/api/event_text.h"
+#include "http/api/json_text.h"
 #include "http/api/response_run.h"
 #include "http/api/silence_comments.h"
-#include "http/serve/error_reply.h"
+#include "http/serve/request.h"
 #include "text/json.h"
 
 namespace kvd::http {
@@ -88,7 +88,7 @@ Await<void> Post(Context context, std::string path, const Request& request, Resp
   if (!run) {
     // A response that another process has begun cannot be continued.
     if (is_job_running) EndLost(context, request, id, PublicText(run.error()));
-    Reply reply = ReplyOf(run.error());
+    GatewayReply reply = ReplyOf(run.error());
     co_await responder.Send(std::move(reply));
     co_return;
   }
@@ -106,12 +106,12 @@ Await<void> Post(Context context, std::string path, const Request& request, Resp
       stored ? context.gateway.jobs().Start(is_found_by_id ? id : conversation, path, request)
              : std::unexpected(stored.error());
   if (!job) {
-    Reply reply = stored ? RefusalOf(job.error()) : ReplyOf(job.error());
+    GatewayReply reply = stored ? RefusalOf(job.error()) : ReplyOf(job.error());
     co_await responder.Send(std::move(reply));
     co_return;
   }
   if (response.is_background() && !response.is_stream()) {
-    Reply reply{.body = JsonText(UnfinishedResponse(response.begin(), "queued"))};
+    GatewayReply reply{.body = JsonText(UnfinishedResponse(response.begin(), "queued"))};
     co_await responder.Send(std::move(reply));
     co_return;
   }
@@ -141,7 +141,7 @@ Await<void> Get(Context context, const Request& request, std::string id, Respond
   if (!job) EndLost(context, request, id, "the response was lost with the process that made it");
   const auto stored = Stored(context, request, id);
   const auto after = StartingAfter(request);
-  Reply reply;
+  GatewayReply reply;
   if (!stored || !after) {
     reply = ReplyOf(stored ? after.error() : stored.error());
     co_await responder.Send(std::move(reply));
@@ -177,7 +177,7 @@ Await<void> Get(Context context, const Request& request, std::string id, Respond
 Await<void> Delete(Context context, const Request& request, std::string id, Responder& responder) {
   context.gateway.jobs().Remove(request.tenant, id);
   const Status removed = context.store.Remove(request.tenant, id);
-  Reply reply;
+  GatewayReply reply;
   if (removed) {
     reply.body = JsonText(Json({{"id", TextValue(id)},
                                 {"object", TextValue("response.deleted")},
@@ -192,7 +192,7 @@ Await<void> Delete(Context context, const Request& request, std::string id, Resp
 Await<void> InputItemsOf(Context context, const Request& request, std::string id,
                          Responder& responder) {
   const auto stored = Stored(context, request, id);
-  Reply reply;
+  GatewayReply reply;
   if (stored) {
     const Value& input = stored->dict().Find("input");
     std::vector<Value> data;
@@ -218,7 +218,7 @@ Await<void> InputItemsOf(Context context, const Request& request, std::string id
 
 Await<void> Cancel(Context context, const Request& request, std::string id, Responder& responder) {
   const auto stored = Stored(context, request, id);
-  Reply reply;
+  GatewayReply reply;
   if (!stored) {
     reply = ReplyOf(stored.error());
     co_await responder.Send(std::move(reply));
@@ -242,7 +242,7 @@ Await<void> Cancel(Context context, const Request& request, std::string id, Resp
 
 Await<void> CountTokens(Context context, const Request& request, Responder& responder) {
   auto run = co_await ResponseRun::Create(context.gateway, context.store, request);
-  Reply reply;
+  GatewayReply reply;
   if (!run) {
     reply = ReplyOf(run.error());
   } else if (const auto count = co_await (*run)->CountTokens(); count) {

@@ -1,24 +1,13 @@
 #include "http/api/routes.h"
 
-#include "http/api/embedding_routes.h"
-#include "http/api/health_routes.h"
-#include "http/api/infill_routes.h"
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
 #include "http/api/llama_completion.h"
-#include "http/api/lora_routes.h"
-#include "http/api/messages_routes.h"
-#include "http/api/metrics_routes.h"
-#include "http/api/model_routes.h"
-#include "http/api/openai_chat.h"
-#include "http/api/openai_completions.h"
-#include "http/api/page_routes.h"
-#include "http/api/props_routes.h"
-#include "http/api/refused_routes.h"
-#include "http/api/rerank_routes.h"
-#include "http/api/responses_routes.h"
-#include "http/api/slot_routes.h"
-#include "http/api/stream_routes.h"
-#include "http/api/template_routes.h"
-#include "http/api/tokenize_routes.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 
@@ -43,6 +32,70 @@ void AddRoutes(Gateway& gateway, Router& router) {
   AddResponsesRoutes(gateway, router);
   // Last, because it makes the routes before it resumable.
   AddStreamRoutes(gateway, router);
+}
+
+// The routes of llama-server, OpenAI and Ollama that kvd does not serve. Each answers 501 with what
+// is not supported, so that a client does not take the gateway for one that lacks the path.
+
+namespace {
+
+struct Refused {
+  std::string_view method;
+  std::string_view path;
+  std::string_view feature;
+};
+
+constexpr std::string_view kRouter = "llama-server's router of several model processes";
+constexpr std::string_view kAudio = "audio";
+constexpr std::string_view kImages = "making images";
+constexpr std::string_view kTools = "tools that the server runs (web tools, MCP)";
+constexpr std::string_view kOllama = "Ollama's interface";
+
+constexpr Refused kRefused[] = {
+    {"POST", "/models", kRouter},
+    {"DELETE", "/models", kRouter},
+    {"POST", "/models/load", kRouter},
+    {"POST", "/models/unload", kRouter},
+    {"GET", "/models/sse", kRouter},
+    {"POST", "/v1/chat/completions/control", "control of an answer that is being written"},
+    {"POST", "/audio/transcriptions", kAudio},
+    {"POST", "/v1/audio/transcriptions", kAudio},
+    {"POST", "/v1/audio/translations", kAudio},
+    {"POST", "/v1/audio/speech", kAudio},
+    {"POST", "/v1/images/generations", kImages},
+    {"POST", "/v1/images/edits", kImages},
+    {"POST", "/v1/images/variations", kImages},
+    {"POST", "/v1/videos", kImages},
+    {"POST", "/v1/moderations", "moderation"},
+    {"GET", "/tools", kTools},
+    {"POST", "/tools", kTools},
+    {"GET", "/cors-proxy", kTools},
+    {"POST", "/cors-proxy", kTools},
+    {"GET", "/mcp", kTools},
+    {"POST", "/mcp", kTools},
+    {"GET", "/api/tags", kOllama},
+    {"POST", "/api/show", kOllama},
+    {"POST", "/api/chat", kOllama},
+    {"POST", "/api/generate", kOllama},
+};
+
+Await<void> Refuse(const Refused& refused, Responder& responder) {
+  GatewayReply reply =
+      ErrorReply(501, Concat(refused.path, ": ", refused.feature, " is not supported by kvd"));
+  co_await responder.Send(std::move(reply));
+}
+
+}  // namespace
+
+void AddRefusedRoutes(Router& router) {
+  for (const Refused& refused : kRefused) {
+    router.Add(
+        {.method = std::string(refused.method),
+         .pattern = std::string(refused.path),
+         .access = RouteAccess::kKey,
+         .handler = [&refused](const Request&, const std::vector<std::string>&,
+                               Responder& responder) { return Refuse(refused, responder); }});
+  }
 }
 
 }  // namespace kvd::http

@@ -329,7 +329,7 @@ Status ReadGrammarFields(const Fields& fields, const Value& default_schema,
   return {};
 }
 
-Await<Status> ReadTexts(Tenant& tenant, UnreadTexts texts, AnswerRequest& request) {
+Await<Status> ReadTexts(TenantSession& tenant, UnreadTexts texts, AnswerRequest& request) {
   const auto vocabulary = static_cast<TokenId>(tenant.model().info().vocab_size);
   std::map<TokenId, float> biases;
   for (const wire::LogitBias& bias : request.biases) biases[bias.token] += bias.bias;
@@ -367,7 +367,7 @@ Await<Status> ReadTexts(Tenant& tenant, UnreadTexts texts, AnswerRequest& reques
   co_return Status();
 }
 
-Await<Result<AnswerRequest>> ReadAnswerRequest(Tenant& tenant, const Value& body) {
+Await<Result<AnswerRequest>> ReadAnswerRequest(TenantSession& tenant, const Value& body) {
   const Settings& settings = tenant.model().settings();
   const Fields fields(body);
   AnswerRequest request = DefaultRequest(settings);

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "http/answer/answer_request.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/api/fields.h"
 #include "http/loop/await.h"
 #include "http/options/settings.h"
@@ -47,10 +47,10 @@ Status ReadGrammarFields(const Fields& fields, const Value& default_schema, Answ
 
 // Tokenizes the texts and sets the biases, at most wire::kBiasesMax. Errors: kInvalidArgument;
 // those of the session.
-Await<Status> ReadTexts(Tenant& tenant, UnreadTexts texts, AnswerRequest& request);
+Await<Status> ReadTexts(TenantSession& tenant, UnreadTexts texts, AnswerRequest& request);
 
 // The whole request but for its prompt and grammar. `body` is a dict. Errors: as above.
-Await<Result<AnswerRequest>> ReadAnswerRequest(Tenant& tenant, const Value& body);
+Await<Result<AnswerRequest>> ReadAnswerRequest(TenantSession& tenant, const Value& body);
 
 // A grammar of a JSON Schema. Errors: kInvalidArgument, with `name` in front.
 Result<std::string> GrammarOfSchema(std::string_view name, const Value& schema);

@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "http/answer/stream_buffer.h"
-#include "http/loop/deadline.h"
-#include "http/loop/signal.h"
+#include "http/loop/await.h"
 
 namespace kvd::http {
 
@@ -17,7 +16,7 @@ std::chrono::seconds CommentTime(const ReplyFields& fields, const Responder& res
 
 namespace {
 
-// The handler and the comments send by turns.
+// The handler and the comments send alternately.
 class CommentingResponder final : public Responder {
  public:
   CommentingResponder(Loop& loop, Responder& client, std::chrono::milliseconds time)
@@ -27,7 +26,7 @@ class CommentingResponder final : public Responder {
     silence_.SetAfter(time_);
   }
 
-  Await<bool> Send(Reply reply) override {
+  Await<bool> Send(GatewayReply reply) override {
     co_await Enter();
     is_over_ = true;
     if (!has_begun_) co_return Leave(co_await client_.Send(std::move(reply)));
@@ -35,7 +34,7 @@ class CommentingResponder final : public Responder {
     if (!co_await client_.Write(std::move(event))) co_return Leave(false);
     co_return Leave(co_await client_.End());
   }
-  Await<bool> Begin(Reply head) override {
+  Await<bool> Begin(GatewayReply head) override {
     co_await Enter();
     if (std::exchange(has_begun_, true)) co_return Leave(!client_.is_gone());
     co_return Leave(co_await client_.Begin(std::move(head)));
@@ -79,7 +78,7 @@ class CommentingResponder final : public Responder {
   }
   Await<void> Comment() {
     if (!std::exchange(has_begun_, true)) {
-      Reply head{.body = {}, .content_type = std::string(kEventStreamType)};
+      GatewayReply head{.body = {}, .content_type = std::string(kEventStreamType)};
       if (!co_await client_.Begin(std::move(head))) {
         Leave(false);
         co_return;

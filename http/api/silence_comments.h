@@ -7,7 +7,7 @@
 
 #include "http/api/reply_fields.h"
 #include "http/loop/await.h"
-#include "http/serve/responder.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t kFileGrowthMax = 8;
 constexpr std::uint64_t kFileRestBytes = std::uint64_t{64} << 20;
 
-std::uint64_t FileBytesMax(const Model& model) {
+std::uint64_t FileBytesMax(const ServedModel& model) {
   const wire::InfoReply& info = model.info();
   return (info.cell_bytes * model.slot_cells() + info.state_bytes) * kFileGrowthMax +
          kFileRestBytes;
@@ -47,9 +47,9 @@ class SlotFileSink final : public LlamaSink {
 
 // On a worker. Returns the file's bytes.
 Result<std::uint64_t> Export(const Client& client, SequenceHandle sequence,
-                             const Settings& settings, const SlotPlace& place,
+                             const Settings& settings, const SlotFolder& slot_folder,
                              const std::string& name) {
-  KVD_TRY(const SlotDirectory directory, SlotDirectory::Open(place));
+  KVD_TRY(const SlotDirectory directory, SlotDirectory::Open(slot_folder));
   SlotFileSink file(directory, name);
   PackedTokensSink packed(file);
   LlamaFileOptions options;
@@ -67,16 +67,16 @@ struct Imported {
 };
 
 // On a worker.
-Result<Imported> Import(const Client& client, const SlotPlace& place, const std::string& name,
-                        std::uint64_t bytes_max) {
-  KVD_TRY(const SlotDirectory directory, SlotDirectory::Open(place));
+Result<Imported> Import(const Client& client, const SlotFolder& slot_folder,
+                        const std::string& name, std::uint64_t bytes_max) {
+  KVD_TRY(const SlotDirectory directory, SlotDirectory::Open(slot_folder));
   KVD_TRY(const std::vector<std::byte> file, directory.Read(name, bytes_max));
   KVD_TRY(const std::vector<ImportedSequence> sequences, client.ImportLlama(file));
   return Imported{.sequence = sequences.front(), .file_bytes = file.size()};
 }
 
 // Returns the cells that llama-server would have computed: all but that of an answer's last token.
-std::uint32_t CellsWithoutLast(const Slot& slot, const wire::SequenceEntry& entry) {
+std::uint32_t CellsWithoutLast(const GatewaySlot& slot, const wire::SequenceEntry& entry) {
   const bool has_last = slot.decoded_tokens != 0 && !slot.lacks_last && entry.cell_count != 0;
   return entry.cell_count - (has_last ? 1 : 0);
 }
@@ -93,28 +93,29 @@ Error RestoreError(Error error) {
   }
 }
 
-// The turn to use the files of one tenant.
-class TakenTurn {
+// The lock of the files of one tenant.
+class HeldFileLock {
  public:
-  explicit TakenTurn(FileTurn& turn) : turn_(turn) { turn_.is_taken = true; }
-  ~TakenTurn() {
-    turn_.is_taken = false;
-    turn_.ended.Notify();
+  explicit HeldFileLock(FileLock& lock) : lock_(lock) { lock_.is_taken = true; }
+  ~HeldFileLock() {
+    lock_.is_taken = false;
+    lock_.ended.Notify();
   }
-  TakenTurn(const TakenTurn&) = delete;
-  TakenTurn& operator=(const TakenTurn&) = delete;
+  HeldFileLock(const HeldFileLock&) = delete;
+  HeldFileLock& operator=(const HeldFileLock&) = delete;
 
  private:
-  FileTurn& turn_;
+  FileLock& lock_;
 };
 
 }  // namespace
 
-Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease, SlotPlace place,
-                                     const std::string& name, FileTurn& turn) {
+Await<Result<SlotFileInfo>> SaveSlot(TenantSession& tenant, const SlotLease& lease,
+                                     SlotFolder slot_folder, const std::string& name,
+                                     FileLock& lock) {
   const auto start = std::chrono::steady_clock::now();
   KVD_CO_TRY(const auto session, tenant.session());
-  const Slot& slot = lease.slot();
+  const GatewaySlot& slot = lease.slot();
   std::uint32_t cells = 0;
   if (slot.sequence != SequenceHandle::kNone) {
     KVD_CO_TRY(const wire::SequenceEntry entry, co_await session->Query(slot.sequence));
@@ -126,9 +127,9 @@ Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease, Slo
   KVD_CO_TRY(const SequenceHandle fork,
              co_await session->Fork(slot.sequence, static_cast<std::int32_t>(cells)));
   const Settings& settings = tenant.model().settings();
-  while (turn.is_taken) co_await turn.ended.Wait();
-  const TakenTurn taken(turn);
-  const auto write = [&] { return Export(session->client(), fork, settings, place, name); };
+  while (lock.is_taken) co_await lock.ended.Wait();
+  const HeldFileLock taken(lock);
+  const auto write = [&] { return Export(session->client(), fork, settings, slot_folder, name); };
   const Result<std::uint64_t> bytes = co_await tenant.workers().Run(write);
   session->DropLater(fork);
   if (!bytes) co_return std::unexpected(bytes.error());
@@ -136,14 +137,15 @@ Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease, Slo
       .token_count = cells, .file_bytes = *bytes, .time = std::chrono::steady_clock::now() - start};
 }
 
-Await<Result<SlotFileInfo>> RestoreSlot(Tenant& tenant, const SlotLease& lease, SlotPlace place,
-                                        const std::string& name, FileTurn& turn) {
+Await<Result<SlotFileInfo>> RestoreSlot(TenantSession& tenant, const SlotLease& lease,
+                                        SlotFolder slot_folder, const std::string& name,
+                                        FileLock& lock) {
   const auto start = std::chrono::steady_clock::now();
   KVD_CO_TRY(const auto session, tenant.session());
-  while (turn.is_taken) co_await turn.ended.Wait();
-  std::optional<TakenTurn> taken(turn);
+  while (lock.is_taken) co_await lock.ended.Wait();
+  std::optional<HeldFileLock> taken(lock);
   const std::uint64_t bytes_max = FileBytesMax(tenant.model());
-  const auto read = [&] { return Import(session->client(), place, name, bytes_max); };
+  const auto read = [&] { return Import(session->client(), slot_folder, name, bytes_max); };
   const Result<Imported> imported = co_await tenant.workers().Run(read);
   taken.reset();
   if (!imported) co_return std::unexpected(RestoreError(imported.error()));
@@ -159,7 +161,7 @@ Await<Result<SlotFileInfo>> RestoreSlot(Tenant& tenant, const SlotLease& lease, 
     session->DropLater(sequence);
     co_return std::unexpected(std::move(tokens).error());
   }
-  Slot& slot = lease.slot();
+  GatewaySlot& slot = lease.slot();
   if (slot.sequence != SequenceHandle::kNone) session->DropLater(slot.sequence);
   slot.sequence = sequence;
   slot.tokens = std::move(*tokens);
@@ -171,9 +173,9 @@ Await<Result<SlotFileInfo>> RestoreSlot(Tenant& tenant, const SlotLease& lease, 
                          .time = std::chrono::steady_clock::now() - start};
 }
 
-Await<Result<std::uint64_t>> EraseSlot(Tenant& tenant, const SlotLease& lease) {
+Await<Result<std::uint64_t>> EraseSlot(TenantSession& tenant, const SlotLease& lease) {
   KVD_CO_TRY(const auto session, tenant.session());
-  Slot& slot = lease.slot();
+  GatewaySlot& slot = lease.slot();
   std::uint64_t token_count = 0;
   if (slot.sequence != SequenceHandle::kNone) {
     const auto entry = co_await session->Query(slot.sequence);

@@ -9,18 +9,16 @@
 #include <string>
 
 #include "base/error.h"
-#include "http/answer/slot_place.h"
 #include "http/answer/slots.h"
-#include "http/answer/tenant.h"
+#include "http/answer/tenant_session.h"
 #include "http/loop/await.h"
-#include "http/loop/signal.h"
 
 namespace kvd::http {
 
-// The turn to use the slot files of one tenant: a session does one import at a time, and the limits
+// The lock of the slot files of one tenant: a session does one import at a time, and the limits
 // of a tenant's files are checked before a file is written.
-struct FileTurn {
-  explicit FileTurn(Loop& loop) : ended(loop) {}
+struct FileLock {
+  explicit FileLock(Loop& loop) : ended(loop) {}
   bool is_taken = false;
   Signal ended;
 };
@@ -32,16 +30,17 @@ struct SlotFileInfo {
 };
 
 // Saves the tokens that llama-server would have computed: the last token of an answer is not among
-// them. Errors: kInvalidArgument: the slot has no tokens; kTooLarge: a limit of the place; those of
-// the session and of the file.
-// REQUIRES, for both: IsSlotFileName(name).
-Await<Result<SlotFileInfo>> SaveSlot(Tenant& tenant, const SlotLease& lease, SlotPlace place,
-                                     const std::string& name, FileTurn& turn);
+// them. Errors: kInvalidArgument: the slot has no tokens; kTooLarge: a limit of the folder; those
+// of the session and of the file. REQUIRES, for both: IsSlotFileName(name).
+Await<Result<SlotFileInfo>> SaveSlot(TenantSession& tenant, const SlotLease& lease,
+                                     SlotFolder slot_folder, const std::string& name,
+                                     FileLock& lock);
 // Errors: kInvalidArgument: the file is missing, damaged, of another model, or does not fit into a
 // slot; those of the session.
-Await<Result<SlotFileInfo>> RestoreSlot(Tenant& tenant, const SlotLease& lease, SlotPlace place,
-                                        const std::string& name, FileTurn& turn);
+Await<Result<SlotFileInfo>> RestoreSlot(TenantSession& tenant, const SlotLease& lease,
+                                        SlotFolder slot_folder, const std::string& name,
+                                        FileLock& lock);
 // Returns the number of tokens that the slot had, without the last one of an answer.
-Await<Result<std::uint64_t>> EraseSlot(Tenant& tenant, const SlotLease& lease);
+Await<Result<std::uint64_t>> EraseSlot(TenantSession& tenant, const SlotLease& lease);
 
 }  // namespace kvd::http

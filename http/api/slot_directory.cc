@@ -55,17 +55,17 @@ Status NewSlotFile::Commit() {
   return {};
 }
 
-Result<SlotDirectory> SlotDirectory::Open(const SlotPlace& place) {
-  UniqueFd directory(::open(place.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory) return FailErrno("--slot-save-path " + place.directory);
-  if (place.folder.empty()) return SlotDirectory(std::move(directory), place);
-  if (::mkdirat(directory.get(), place.folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return FailErrno("--slot-save-path " + place.directory);
+Result<SlotDirectory> SlotDirectory::Open(const SlotFolder& slot_folder) {
+  UniqueFd directory(::open(slot_folder.directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory) return FailErrno("--slot-save-path " + slot_folder.directory);
+  if (slot_folder.folder.empty()) return SlotDirectory(std::move(directory), slot_folder);
+  if (::mkdirat(directory.get(), slot_folder.folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    return FailErrno("--slot-save-path " + slot_folder.directory);
   }
-  UniqueFd folder(::openat(directory.get(), place.folder.c_str(),
+  UniqueFd folder(::openat(directory.get(), slot_folder.folder.c_str(),
                            O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  if (!folder) return FailErrno("--slot-save-path " + place.directory);
-  return SlotDirectory(std::move(folder), place);
+  if (!folder) return FailErrno("--slot-save-path " + slot_folder.directory);
+  return SlotDirectory(std::move(folder), slot_folder);
 }
 
 Status SlotDirectory::CheckRoom(const std::string& name, std::uint64_t byte_count) const {

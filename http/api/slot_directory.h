@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
-#include "http/answer/slot_place.h"
+#include "http/answer/slots.h"
 
 namespace kvd::http {
 
@@ -50,11 +50,11 @@ class NewSlotFile {
 
 class SlotDirectory {
  public:
-  // Opens the folder of a place, and makes it (0700) if it is a tenant's. Errors: kIo.
-  static Result<SlotDirectory> Open(const SlotPlace& place);
+  // Opens the folder of a tenant, and makes it (0700) if it is a tenant's. Errors: kIo.
+  static Result<SlotDirectory> Open(const SlotFolder& slot_folder);
   // Checks that another file of `byte_count` bytes, in place of one that has its name, keeps to the
-  // limits of the place. Temporary files that were left behind are removed. Errors: kTooLarge, with
-  // the number and the limit; kIo.
+  // limits of the folder. Temporary files that were left behind are removed. Errors: kTooLarge,
+  // with the number and the limit; kIo.
   Status CheckRoom(const std::string& name, std::uint64_t byte_count) const;
 
   // REQUIRES, for both: IsSlotFileName(name). Errors: kIo; of Read: kInvalidArgument: no such file,
@@ -64,10 +64,10 @@ class SlotDirectory {
 
  private:
   friend class NewSlotFile;
-  SlotDirectory(UniqueFd directory, const SlotPlace& place)
+  SlotDirectory(UniqueFd directory, const SlotFolder& slot_folder)
       : directory_(std::move(directory)),
-        bytes_max_(place.bytes_max),
-        count_max_(place.count_max) {}
+        bytes_max_(slot_folder.bytes_max),
+        count_max_(slot_folder.count_max) {}
   UniqueFd OpenBeneath(const std::string& name, std::uint64_t flags, std::uint64_t mode) const;
 
   UniqueFd directory_;

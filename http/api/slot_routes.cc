@@ -1,4 +1,6 @@
-#include "http/api/slot_routes.h"
+// The routes of slots: GET /slots, and POST /slots/{id}?action=save, restore and erase. A tenant
+// sees its own slots.
+#include "http/api/routes.h"
 
 #include <charconv>
 #include <chrono>
@@ -12,10 +14,10 @@
 
 #include "http/api/fields.h"
 #include "http/api/json_text.h"
-#include "http/api/plain_route.h"
+#include "http/api/route_kinds.h"
 #include "http/api/slot_actions.h"
 #include "http/api/slot_directory.h"
-#include "http/serve/error_reply.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 namespace {
@@ -24,7 +26,7 @@ constexpr char kNoSlots[] = "This server does not support slots endpoint. Start 
 constexpr char kNoActions[] =
     "This server does not support slots action. Start it with `--slot-save-path`";
 
-Value SlotValue(const Slot& slot, const Model& model) {
+Value SlotValue(const GatewaySlot& slot, const ServedModel& model) {
   Object shown;
   shown.Set("id", CountValue(slot.number))
       .Set("n_ctx", CountValue(model.slot_cells()))
@@ -44,16 +46,16 @@ Value SlotValue(const Slot& slot, const Model& model) {
   return shown.Take();
 }
 
-Await<Result<Reply>> ListSlots(RouteCall call) {
+Await<Result<GatewayReply>> ListSlots(RouteCall call) {
   if (!call.gateway.settings().serves_slots) co_return Fail(Code::kUnsupported, kNoSlots);
-  KVD_CO_TRY(Tenant* const tenant, TenantOfQuery(call));
+  KVD_CO_TRY(TenantSession* const tenant, TenantOfQuery(call));
   const bool needs_free = !call.request.query_value("fail_on_no_slot").value_or("").empty();
   if (needs_free && !tenant->slots().has_free()) co_return ErrorReply(503, "no slot available");
   std::vector<Value> shown;
-  for (const Slot& slot : tenant->slots().all()) {
+  for (const GatewaySlot& slot : tenant->slots().all()) {
     shown.push_back(SlotValue(slot, tenant->model()));
   }
-  Reply reply;
+  GatewayReply reply;
   reply.body = JsonText(Value::List(std::move(shown)));
   co_return reply;
 }
@@ -68,11 +70,11 @@ std::optional<std::uint32_t> SlotNumberOf(std::string_view text, std::uint32_t c
   return number;
 }
 
-Reply FileReply(std::uint32_t number, const std::string& name, const SlotFileInfo& info,
-                bool is_save) {
+GatewayReply FileReply(std::uint32_t number, const std::string& name, const SlotFileInfo& info,
+                       bool is_save) {
   const double ms = std::chrono::duration<double, std::milli>(info.time).count();
   const Value timings = Object().Set(is_save ? "save_ms" : "restore_ms", NumberValue(ms)).Take();
-  Reply reply;
+  GatewayReply reply;
   reply.body = JsonText(Object()
                             .Set("id_slot", CountValue(number))
                             .Set("filename", name)
@@ -83,13 +85,13 @@ Reply FileReply(std::uint32_t number, const std::string& name, const SlotFileInf
   return reply;
 }
 
-using FileTurns = std::map<std::string, FileTurn>;  // by tenant
+using FileLocks = std::map<std::string, FileLock>;  // by tenant
 
-Await<Result<Reply>> ActOnSlot(RouteCall call, FileTurns& turns) {
+Await<Result<GatewayReply>> ActOnSlot(RouteCall call, FileLocks& locks) {
   if (call.gateway.settings().slot_directory.empty()) {
     co_return Fail(Code::kUnsupported, kNoActions);
   }
-  KVD_CO_TRY(Tenant* const tenant, TenantOfQuery(call));
+  KVD_CO_TRY(TenantSession* const tenant, TenantOfQuery(call));
   const auto number = SlotNumberOf(call.parts.front(), tenant->slots().count());
   if (!number) co_return Fail(Code::kInvalidArgument, "Invalid slot ID");
   const std::string action(call.request.query_value("action").value_or(""));
@@ -107,7 +109,7 @@ Await<Result<Reply>> ActOnSlot(RouteCall call, FileTurns& turns) {
   const SlotLease lease = co_await SlotLease::Acquire(tenant->slots(), number, {});
   if (action == "erase") {
     KVD_CO_TRY(const std::uint64_t token_count, co_await EraseSlot(*tenant, lease));
-    Reply reply;
+    GatewayReply reply;
     reply.body = JsonText(Object()
                               .Set("id_slot", CountValue(*number))
                               .Set("n_erased", CountValue(token_count))
@@ -115,13 +117,13 @@ Await<Result<Reply>> ActOnSlot(RouteCall call, FileTurns& turns) {
     co_return reply;
   }
   const bool is_save = action == "save";
-  const SlotPlace place = call.gateway.SlotPlaceOf(tenant->name());
-  FileTurn& turn = turns.try_emplace(tenant->name(), call.gateway.loop()).first->second;
+  const SlotFolder slot_folder = call.gateway.SlotFolderOf(tenant->name());
+  FileLock& lock = locks.try_emplace(tenant->name(), call.gateway.loop()).first->second;
   SlotFileInfo info;
   if (is_save) {
-    KVD_CO_TRY(info, co_await SaveSlot(*tenant, lease, place, name, turn));
+    KVD_CO_TRY(info, co_await SaveSlot(*tenant, lease, slot_folder, name, lock));
   } else {
-    KVD_CO_TRY(info, co_await RestoreSlot(*tenant, lease, place, name, turn));
+    KVD_CO_TRY(info, co_await RestoreSlot(*tenant, lease, slot_folder, name, lock));
   }
   co_return FileReply(*number, name, info, is_save);
 }
@@ -130,9 +132,9 @@ Await<Result<Reply>> ActOnSlot(RouteCall call, FileTurns& turns) {
 
 void AddSlotRoutes(Gateway& gateway, Router& router) {
   AddPlainRoutes(gateway, router, "GET", {"/slots"}, ListSlots);
-  const auto turns = std::make_shared<FileTurns>();
+  const auto locks = std::make_shared<FileLocks>();
   AddPlainRoutes(gateway, router, "POST", {"/slots/{}"},
-                 [turns](RouteCall call) { return ActOnSlot(call, *turns); });
+                 [locks](RouteCall call) { return ActOnSlot(call, *locks); });
 }
 
 }  // namespace kvd::http

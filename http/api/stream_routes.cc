@@ -1,4 +1,6 @@
-#include "http/api/stream_routes.h"
+// The routes of streams that outlive their clients, as llama-server has them: GET and DELETE
+// /v1/stream, POST /v1/streams/lookup.
+#include "http/api/routes.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,10 +10,10 @@
 #include <vector>
 
 #include "http/answer/jobs.h"
-#include "http/api/body.h"
 #include "http/api/error_of.h"
 #include "http/api/fields.h"
-#include "http/serve/error_reply.h"
+#include "http/api/route_kinds.h"
+#include "http/serve/request.h"
 #include "text/json.h"
 
 namespace kvd::http {
@@ -25,7 +27,7 @@ constexpr std::string_view kStreamed[] = {
 constexpr std::size_t kLookupIdsMax = 1000;
 
 Await<void> SendError(Responder& responder, int status, std::string message) {
-  Reply reply = ErrorReply(status, message);
+  GatewayReply reply = ErrorReply(status, message);
   co_await responder.Send(std::move(reply));
 }
 
@@ -50,7 +52,7 @@ Await<void> DeleteStream(Gateway& gateway, const Request& request, Responder& re
   const std::string id(request.query_value("conv_id").value_or(""));
   if (id.empty()) co_return co_await SendError(responder, 400, "conv_id: missing in the query");
   gateway.jobs().Remove(request.tenant, id);
-  Reply reply{.status = 204, .body = {}, .content_type = {}};
+  GatewayReply reply{.status = 204, .body = {}, .content_type = {}};
   co_await responder.Send(std::move(reply));
 }
 
@@ -75,7 +77,7 @@ Await<void> LookUp(Gateway& gateway, const Request& request, Responder& responde
   const auto body = co_await ParseBody(request, gateway.workers());
   const auto ids = body ? IdsIn(*body) : std::unexpected(body.error());
   if (!ids) {
-    Reply refusal = ReplyOf(ids.error());
+    GatewayReply refusal = ReplyOf(ids.error());
     co_await responder.Send(std::move(refusal));
     co_return;
   }
@@ -95,7 +97,7 @@ Await<void> LookUp(Gateway& gateway, const Request& request, Responder& responde
   }
   const auto json = WriteJson(Value::List(std::move(found)));
   if (!json) co_return co_await SendError(responder, 500, json.error().message);
-  Reply reply{.body = *json};
+  GatewayReply reply{.body = *json};
   co_await responder.Send(std::move(reply));
 }
 

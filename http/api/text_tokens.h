@@ -1,7 +1,9 @@
-// The tokens of an input that a client gives as a text, as token ids, or as a mix of both.
+// The tokens of texts, and the bytes of tokens.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +15,8 @@
 #include "text/value.h"
 
 namespace kvd::http {
+
+// The tokens of an input that a client gives as a text, as token ids, or as a mix of both.
 
 // How texts become tokens: the flags of DaemonSession::Tokenize. Of a mix, only a text at the
 // beginning gets special tokens added.
@@ -40,5 +44,18 @@ Await<Result<std::vector<std::vector<TokenId>>>> TokenListsOf(DaemonSession& ses
 // Reads a list of token ids. Errors: kInvalidArgument.
 Result<std::vector<TokenId>> TokenIdsOf(const Value& input, std::uint32_t vocab_size,
                                         std::string_view path);
+
+// The bytes that tokens contribute to a text, as llama.cpp's token_to_piece has them.
+//
+// The daemon's detokenize removes the space that a tokenizer puts in front of a text. These
+// functions keep it: the piece of a token is the same wherever the token stands.
+
+// The pieces of a list of tokens, each looked up once. Bytes may be any. Errors: those of the
+// session.
+Await<Result<std::map<TokenId, std::string>>> PiecesOf(DaemonSession& session,
+                                                       std::span<const TokenId> tokens);
+
+// The pieces of all tokens, one after the other. Errors: those of the session.
+Await<Result<std::string>> JoinedPieces(DaemonSession& session, std::span<const TokenId> tokens);
 
 }  // namespace kvd::http

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "http/api/json_text.h"
-#include "http/api/token_pieces.h"
+#include "http/api/text_tokens.h"
 
 namespace kvd::http {
 namespace {
@@ -106,7 +106,7 @@ void MakeSampled(const SamplingParams& sampling, std::uint32_t top_max, DrawnTok
 
 }  // namespace
 
-void PrepareProbs(const Model& model, AnswerRequest& request, ReplyFields& reply) {
+void PrepareProbs(const ServedModel& model, AnswerRequest& request, ReplyFields& reply) {
   reply.top_count = request.logprob_count;
   if (!reply.has_sampled_probs || !request.wants_logprobs) return;
   request.logprob_count = std::min(wire::kLogprobsMax, model.info().vocab_size);

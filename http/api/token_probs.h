@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "http/answer/answer_request.h"
-#include "http/answer/model.h"
+#include "http/answer/served_model.h"
 #include "http/api/reply_fields.h"
 #include "http/backend/daemon_session.h"
 #include "http/loop/await.h"
@@ -31,7 +31,7 @@ struct DrawnToken {
 
 // Notes in `reply` how many tokens are shown, and asks for more where probabilities after the
 // samplers are wanted, which need all candidates.
-void PrepareProbs(const Model& model, AnswerRequest& request, ReplyFields& reply);
+void PrepareProbs(const ServedModel& model, AnswerRequest& request, ReplyFields& reply);
 
 // Reads the records of a piece: for each token its own, then `logprob_count` of the most likely
 // ones. With `is_sampled`, the numbers are probabilities after the samplers, of which the `top_max`

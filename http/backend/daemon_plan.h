@@ -1,16 +1,4 @@
-// DaemonPlan: the name and the flags of the daemon that kvd-http starts for its settings.
-//
-// The name is "http-" and 16 hexadecimal digits of a hash of the model's real path, of all flags
-// that change what the daemon serves, and of the directory of sockets, because the daemon's state
-// has a place of its own by this name. A kvd-http with the same options finds the same daemon, and
-// one with other options, or with another XDG_RUNTIME_DIR, another daemon.
-//
-// Size of the pool. The slots' context is S tokens: that of --ctx-size, or without it what the
-// model was trained for, in each slot (--kv-unified: in all slots together). Prefixes that no slot
-// uses need room, too, so the pool has 4 S cells, but more than a quarter of the machine's memory
-// only for the first 1.25 S, which are needed to serve all slots. Without --ctx-size these are 1.25
-// times the context of one slot. With --tenants, whose tenants may hold half of the pool each by
-// default, the pool has at least two contexts of a slot.
+// The daemon that kvd-http uses: one that it starts for its settings, or the user's.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +26,19 @@ std::vector<std::string> ModelArguments(const Settings& settings);
 // The name of the daemon; it does not depend on the machine's memory.
 std::string DaemonName(const Settings& settings);
 
+// DaemonPlan: the name and the flags of the daemon that kvd-http starts for its settings.
+//
+// The name is "http-" and 16 hexadecimal digits of a hash of the model's real path, of all flags
+// that change what the daemon serves, and of the directory of sockets, because the daemon's state
+// has a place of its own by this name. A kvd-http with the same options finds the same daemon, and
+// one with other options, or with another XDG_RUNTIME_DIR, another daemon.
+//
+// Size of the pool. The slots' context is S tokens: that of --ctx-size, or without it what the
+// model was trained for, in each slot (--kv-unified: in all slots together). Prefixes that no slot
+// uses need room, too, so the pool has 4 S cells, but more than a quarter of the machine's memory
+// only for the first 1.25 S, which are needed to serve all slots. Without --ctx-size these are 1.25
+// times the context of one slot. With --tenants, whose tenants may hold half of the pool each by
+// default, the pool has at least two contexts of a slot.
 struct DaemonPlan {
   std::uint64_t cells = 0;             // of the pool
   std::uint64_t cells_needed = 0;      // S: with fewer a daemon cannot serve the slots
@@ -51,5 +52,18 @@ DaemonPlan PlanDaemon(const Settings& settings, const ModelFacts& facts,
 
 // The machine's memory, or what the control group of this process allows if that is less.
 std::uint64_t MemoryBytes();
+
+// The daemon of the user: a running kvd with the default name, which kvd-http uses instead of
+// starting one, if it serves the same model. kvd-http never stops it.
+
+// Returns whether the daemon with the default name runs, was started with the model of the
+// settings, and has what the settings ask for: a pool of `cells_needed`, the cell types and
+// --deterministic. The model is compared by file; a daemon whose command line names it by a
+// relative path counts only if its working directory can be read. Blocks.
+bool UserDaemonServes(const Settings& settings, std::uint64_t cells_needed);
+
+// The arguments of a process name this model file ("--model FILE", "--model=FILE", "-m FILE");
+// empty: none. `command_line`: as /proc/PID/cmdline has it, with a zero byte after each argument.
+std::string ModelOfCommandLine(std::string_view command_line);
 
 }  // namespace kvd::http

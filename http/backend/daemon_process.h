@@ -1,3 +1,24 @@
+// The daemon that kvd-http runs: its process, and what keeps it running.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "client/client.h"
+#include "http/loop/await.h"
+#include "http/loop/loop_workers.h"
+
+namespace kvd::http {
+
 // DaemonProcess: a daemon that kvd-http has started, or that an earlier kvd-http has started and
 // left behind: found or started, started again when it dies, and stopped at an orderly end.
 //
@@ -12,22 +33,6 @@
 //
 // The functions block and are for a worker thread, but for Exited, which is for the loop. A
 // DaemonProcess does not stop its daemon when it is destroyed.
-#pragma once
-
-#include <sys/types.h>
-
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "base/error.h"
-#include "base/unique_fd.h"
-#include "client/client.h"
-
-namespace kvd::http {
-
 struct DaemonLaunch {
   std::string program;  // path of kvd
   std::string name;
@@ -77,5 +82,36 @@ class DaemonProcess {
 
 // The last line of a file that is not empty; empty: there is none.
 std::string LastLine(const std::string& path);
+
+// DaemonKeeper: keeps the daemon of a kvd-http running: finds or starts it, and starts it again
+// when it dies, so that the sessions of all tenants continue with the daemon's stored state.
+//
+// The loop's thread uses a DaemonKeeper; the blocking work of DaemonProcess runs on a worker.
+class DaemonKeeper {
+ public:
+  // The workers and the loop must outlive the keeper.
+  DaemonKeeper(Loop& loop, LoopWorkers& workers, DaemonLaunch launch);
+  ~DaemonKeeper();
+
+  // Waits until the daemon serves. Errors: those of DaemonProcess::Ensure.
+  Await<Status> Start();
+  // Watches the daemon until Stop. Spawned after Start has succeeded.
+  static Await<void> Keep(std::shared_ptr<DaemonKeeper> keeper);
+  // Ends Start and Keep, and stops the daemon as DaemonProcess::Stop does.
+  Await<Result<DaemonProcess::Stopped>> Stop(bool forgets);
+
+  const DaemonProcess& process() const { return process_; }
+
+ private:
+  Await<void> WaitForExit();
+  Await<void> StartAgain();
+
+  Loop& loop_;
+  LoopWorkers& workers_;
+  DaemonProcess process_;
+  std::atomic<bool> is_stopping_ = false;
+  bool is_ensuring_ = false;
+  std::optional<boost::asio::posix::stream_descriptor> exit_;
+};
 
 }  // namespace kvd::http

@@ -28,7 +28,6 @@
 #include "http/backend/answer_piece.h"
 #include "http/backend/text_cache.h"
 #include "http/loop/await.h"
-#include "http/loop/signal.h"
 
 namespace kvd::http {
 

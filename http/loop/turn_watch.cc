@@ -1,6 +1,3 @@
-// The time of a turn is what the CPU time has grown since the last mark, without what may have been
-// used between the mark and the turn's beginning, which is at most the time by the clock. So a turn
-// is never measured too long.
 #include "http/loop/turn_watch.h"
 
 #include <time.h>
@@ -11,6 +8,11 @@
 #include "base/text.h"
 
 namespace kvd::http {
+
+// The time of a turn is what the CPU time has grown since the last mark, without what may have been
+// used between the mark and the turn's beginning, which is at most the time by the clock. So a turn
+// is never measured too long.
+
 namespace {
 
 constexpr std::chrono::seconds kLogPause{1};

@@ -1,22 +1,18 @@
-// TurnWatch: runs the event loop and measures how long each of its turns keeps the loop's thread
-// busy.
-//
-// A turn is what the loop does between two looks at its queue: one coroutine from where it was
-// woken to where it waits again. While a turn lasts, no other request is served, so a turn of more
-// than kLongTurn is counted, logged with its route, and shown by GET /metrics. Time is CPU time of
-// the thread: a machine that is busy with other programs makes no turn long.
-//
-// Reading the CPU time is a system call, so it is read when a turn has taken long by the clock, and
-// otherwise every kMarkTime; a turn is therefore measured too short by at most kMarkTime.
-//
-// The loop's thread uses a TurnWatch; there is one for each loop.
+// The watch over the turns of the event loop, and the executor that labels turns for it.
 #pragma once
 
+#include <boost/asio/execution.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/prefer.hpp>
+#include <boost/asio/query.hpp>
+#include <boost/asio/require.hpp>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "http/loop/await.h"
 
@@ -45,6 +41,18 @@ inline constexpr std::string_view kStartLabel = "(start)";
 // The reason why turns with this label may be long; empty: there is none.
 std::string_view ReasonForLongTurns(std::string_view label);
 
+// TurnWatch: runs the event loop and measures how long each of its turns keeps the loop's thread
+// busy.
+//
+// A turn is what the loop does between two looks at its queue: one coroutine from where it was
+// woken to where it waits again. While a turn lasts, no other request is served, so a turn of more
+// than kLongTurn is counted, logged with its route, and shown by GET /metrics. Time is CPU time of
+// the thread: a machine that is busy with other programs makes no turn long.
+//
+// Reading the CPU time is a system call, so it is read when a turn has taken long by the clock, and
+// otherwise every kMarkTime; a turn is therefore measured too short by at most kMarkTime.
+//
+// The loop's thread uses a TurnWatch; there is one for each loop.
 class TurnWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -102,5 +110,59 @@ class TurnLabel {
  private:
   const std::string* outer_;
 };
+
+// LabelledExecutor: runs coroutines on an event loop with a label for the TurnWatch: every turn of
+// such a coroutine, and of the coroutines that it awaits, is a turn of this label.
+//
+//   boost::asio::co_spawn(Labelled(loop, &route.pattern), Handle(...), boost::asio::detached);
+//
+// It adds the label to what the loop's own executor does, with all properties of that executor, as
+// boost::asio::strand adds its order.
+template <class Inner>
+class LabelledExecutor {
+ public:
+  LabelledExecutor(Inner inner, const std::string* label)
+      : inner_(std::move(inner)), label_(label) {}
+
+  template <class Property>
+  auto query(const Property& property) const
+      -> decltype(boost::asio::query(std::declval<const Inner&>(), property)) {
+    return boost::asio::query(inner_, property);
+  }
+  template <class Property>
+  auto require(const Property& property) const -> LabelledExecutor<
+      std::decay_t<decltype(boost::asio::require(std::declval<const Inner&>(), property))>> {
+    return {boost::asio::require(inner_, property), label_};
+  }
+  template <class Property>
+  auto prefer(const Property& property) const -> LabelledExecutor<
+      std::decay_t<decltype(boost::asio::prefer(std::declval<const Inner&>(), property))>> {
+    return {boost::asio::prefer(inner_, property), label_};
+  }
+  template <class Function>
+  void execute(Function&& function) const {
+    inner_.execute([label = label_,
+                    call = std::decay_t<Function>(std::forward<Function>(function))]() mutable {
+      const TurnLabel scope(label);
+      std::move(call)();
+    });
+  }
+
+  friend bool operator==(const LabelledExecutor& a, const LabelledExecutor& b) noexcept {
+    return a.inner_ == b.inner_ && a.label_ == b.label_;
+  }
+  friend bool operator!=(const LabelledExecutor& a, const LabelledExecutor& b) noexcept {
+    return !(a == b);
+  }
+
+ private:
+  Inner inner_;
+  const std::string* label_;
+};
+
+// `label` must outlive the coroutine; null: none.
+inline LabelledExecutor<Loop::executor_type> Labelled(Loop& loop, const std::string* label) {
+  return {loop.get_executor(), label};
+}
 
 }  // namespace kvd::http

@@ -1,7 +1,7 @@
 // The flags of chats: templates, reasoning and calls of functions.
 #include <array>
 
-#include "http/options/flag.h"
+#include "http/options/parse_flags.h"
 #include "text/json.h"
 
 namespace kvd::http {

@@ -2,7 +2,7 @@
 // lacks, so there is nothing to say.
 #include <array>
 
-#include "http/options/flag.h"
+#include "http/options/parse_flags.h"
 
 namespace kvd::http {
 namespace {

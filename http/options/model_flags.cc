@@ -1,7 +1,7 @@
 // The flags of the model, its context and the daemon that serves it.
 #include <array>
 
-#include "http/options/flag.h"
+#include "http/options/parse_flags.h"
 
 namespace kvd::http {
 namespace {

@@ -9,7 +9,6 @@
 #include "base/flag_table.h"
 #include "base/name.h"
 #include "base/text.h"
-#include "http/options/flag.h"
 
 namespace kvd::http {
 namespace {

@@ -1,7 +1,7 @@
 // The flags of llama-server for what kvd lacks.
 #include <array>
 
-#include "http/options/flag.h"
+#include "http/options/parse_flags.h"
 
 namespace kvd::http {
 namespace {

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "http/options/flag.h"
+#include "http/options/parse_flags.h"
 #include "text/json.h"
 
 namespace kvd::http {

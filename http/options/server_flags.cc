@@ -4,7 +4,7 @@
 #include <array>
 #include <sstream>
 
-#include "http/options/flag.h"
+#include "http/options/parse_flags.h"
 
 namespace kvd::http {
 namespace {

@@ -18,10 +18,9 @@
 #include "http/api/routes.h"
 #include "http/backend/child_process.h"
 #include "http/backend/daemon_plan.h"
-#include "http/backend/user_daemon.h"
-#include "http/loop/labelled_executor.h"
-#include "http/serve/address_range.h"
-#include "http/serve/error_reply.h"
+#include "http/loop/turn_watch.h"
+#include "http/serve/ip_address.h"
+#include "http/serve/request.h"
 #include "shm/socket_address.h"
 
 namespace kvd::http {
@@ -135,10 +134,10 @@ AccessOptions Program::MakeAccessOptions(const ListenAddress& address) const {
                         .host = settings_.host,
                         .cors_origins = settings_.cors_origins};
   if (tenants_ != nullptr) {
-    options.check_key = [this](std::string_view key) -> Result<Caller> {
+    options.check_key = [this](std::string_view key) -> Result<KeyOwner> {
       const TenantRecord* const tenant = tenants_->FindKey(key);
       if (tenant == nullptr) return Fail(Code::kPermission, "Invalid API Key");
-      return Caller{.tenant = tenant->name};
+      return KeyOwner{.tenant = tenant->name};
     };
   } else if (!settings_.api_keys.empty()) {
     options.check_key = CheckKeyList(settings_.api_keys, "");
@@ -150,7 +149,7 @@ Status Program::Listen() {
   KVD_TRY(const ListenAddress address, ResolveListenAddress(settings_.host, settings_.port));
   AccessOptions access = MakeAccessOptions(address);
   KVD_CHECK_OK(CheckExposure(address, access.check_key != nullptr, settings_.no_auth));
-  access_ = std::make_unique<Access>(std::move(access));
+  access_ = std::make_unique<AccessRules>(std::move(access));
   ListenOptions options{.address = address};
   if (!settings_.key_file.empty()) {
     options.tls = TlsFiles{.certificate = settings_.certificate_file, .key = settings_.key_file};
@@ -162,7 +161,7 @@ Status Program::Listen() {
     KVD_TRY(const AddressRange range, AddressRange::Read(network));
     options.trusted_proxies.push_back(range);
   }
-  KVD_TRY(listener_, Listener::Create(loop_, options, router_, *access_));
+  KVD_TRY(listener_, HttpListener::Create(loop_, options, router_, *access_));
   return {};
 }
 
@@ -271,9 +270,9 @@ Result<std::shared_ptr<DaemonSession>> Program::OpenSession(const Served& served
 Await<Result<std::shared_ptr<DaemonSession>>> Program::OpenFirstSession(Served served) {
   const ConnectOptions options{.daemon_name = served.daemon,
                                .client_name = "kvd-http",
-                               .reconnect_timeout = Tenant::kDaemonTime};
+                               .reconnect_timeout = TenantSession::kDaemonTime};
   asio::steady_timer timer(loop_);
-  const auto until = std::chrono::steady_clock::now() + Tenant::kDaemonTime;
+  const auto until = std::chrono::steady_clock::now() + TenantSession::kDaemonTime;
   for (;;) {
     auto session = DaemonSession::Open(loop_, options);
     if (session || !served.is_own || is_stopping_) co_return session;
@@ -293,7 +292,7 @@ Await<Status> Program::AddBackend(Served served) {
     if (served.names.front().empty()) served.names.front() = "model";
   }
   auto backend = std::make_unique<Backend>();
-  auto model = co_await Model::Create(*session, settings_, served.names);
+  auto model = co_await ServedModel::Create(*session, settings_, served.names);
   session->Close();
   if (!model) co_return std::unexpected(std::move(model).error());
   backend->model = std::move(*model);

@@ -11,13 +11,12 @@
 
 #include "base/error.h"
 #include "http/answer/gateway.h"
-#include "http/backend/daemon_keeper.h"
+#include "http/backend/daemon_process.h"
 #include "http/backend/gateway_directory.h"
-#include "http/backend/session_store.h"
 #include "http/backend/tenants.h"
 #include "http/loop/await.h"
+#include "http/loop/loop_workers.h"
 #include "http/loop/turn_watch.h"
-#include "http/loop/workers.h"
 #include "http/options/settings.h"
 #include "http/serve/access.h"
 #include "http/serve/listener.h"
@@ -29,7 +28,7 @@ class Program {
  public:
   // Opens the directory, reads the tenants, and listens. `settings.model_path`: an existing file or
   // empty. Errors: those of GatewayDirectory::Open, TenantTable::Read, ResolveListenAddress,
-  // CheckExposure, AddressRange::Read and Listener::Create.
+  // CheckExposure, AddressRange::Read and HttpListener::Create.
   static Result<std::unique_ptr<Program>> Create(Settings settings);
   ~Program();
   Program(const Program&) = delete;
@@ -75,7 +74,7 @@ class Program {
   Settings settings_;
   Loop loop_;
   TurnWatch watch_{loop_};
-  Workers workers_;
+  LoopWorkers workers_;
   std::unique_ptr<GatewayDirectory> directory_;
   std::shared_ptr<const TenantTable> tenants_;  // null: without --tenants
   std::unique_ptr<SessionStore> sessions_;
@@ -83,8 +82,8 @@ class Program {
   std::unique_ptr<Gateway> gateway_;
   std::shared_ptr<DaemonKeeper> keeper_;  // null: kvd-http has started no daemon
   Router router_;
-  std::unique_ptr<Access> access_;
-  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<AccessRules> access_;
+  std::unique_ptr<HttpListener> listener_;
   boost::asio::signal_set signals_;
   bool is_ready_ = false;
   bool is_stopping_ = false;

@@ -7,9 +7,8 @@
 #include <array>
 #include <utility>
 
-#include "http/serve/error_reply.h"
 #include "http/serve/header_text.h"
-#include "http/serve/host_name.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 namespace {
@@ -41,18 +40,18 @@ KeyCheck CheckKeyList(const std::vector<std::string>& keys, std::string tenant) 
   digests.reserve(keys.size());
   for (const std::string& key : keys) digests.push_back(DigestOf(key));
   return [digests = std::move(digests),
-          tenant = std::move(tenant)](std::string_view key) -> Result<Caller> {
+          tenant = std::move(tenant)](std::string_view key) -> Result<KeyOwner> {
     const Digest digest = DigestOf(key);
     int found = 0;
     for (const Digest& known : digests) {
       found |= static_cast<int>(CRYPTO_memcmp(known.data(), digest.data(), digest.size()) == 0);
     }
     if (found == 0) return Fail(Code::kPermission, "Invalid API Key");
-    return Caller{tenant};
+    return KeyOwner{tenant};
   };
 }
 
-Access::Access(AccessOptions options)
+AccessRules::AccessRules(AccessOptions options)
     : options_(std::move(options)), own_host_(HostWithoutPort(options_.host)) {
   std::string_view rest = options_.cors_origins ? *options_.cors_origins : std::string_view();
   while (!rest.empty()) {
@@ -67,16 +66,16 @@ Access::Access(AccessOptions options)
   }
 }
 
-std::optional<Reply> Access::Refuse(Request& request, RouteAccess route_access) const {
+std::optional<GatewayReply> AccessRules::Refuse(Request& request, RouteAccess route_access) const {
   request.key = KeyOf(request);
   if (!options_.check_key) {
     if (!options_.is_loopback) return std::nullopt;
     return RefuseForeignPage(request);
   }
   if (route_access == RouteAccess::kPublic) return std::nullopt;
-  Result<Caller> caller = options_.check_key(request.key);
+  Result<KeyOwner> caller = options_.check_key(request.key);
   if (!caller) {
-    Reply reply = ErrorReply(401, "Invalid API Key");
+    GatewayReply reply = ErrorReply(401, "Invalid API Key");
     reply.headers.push_back(Header{"WWW-Authenticate", "Bearer"});
     return reply;
   }
@@ -84,7 +83,7 @@ std::optional<Reply> Access::Refuse(Request& request, RouteAccess route_access) 
   return std::nullopt;
 }
 
-std::optional<Reply> Access::RefuseForeignPage(const Request& request) const {
+std::optional<GatewayReply> AccessRules::RefuseForeignPage(const Request& request) const {
   const std::string_view origin = request.header("Origin");
   if (!origin.empty() && !IsNamedOrigin(origin) && !IsLoopbackHost(HostOfOrigin(origin))) {
     return ErrorReply(403,
@@ -101,25 +100,25 @@ std::optional<Reply> Access::RefuseForeignPage(const Request& request) const {
                     "names and the name of --host only");
 }
 
-bool Access::IsNamedOrigin(std::string_view origin) const {
+bool AccessRules::IsNamedOrigin(std::string_view origin) const {
   if (names_all_origins_) return true;
   if (names_loopback_origins_ && IsLoopbackHost(HostOfOrigin(origin))) return true;
   return std::ranges::find(origins_, origin) != origins_.end();
 }
 
-bool Access::IsAllowedOrigin(std::string_view origin) const {
+bool AccessRules::IsAllowedOrigin(std::string_view origin) const {
   if (options_.cors_origins) return IsNamedOrigin(origin);
   const bool is_protected = options_.is_loopback && !options_.check_key;
   return !is_protected || IsLoopbackHost(HostOfOrigin(origin));
 }
 
-std::vector<Header> Access::CorsHeaders(std::string_view origin) const {
+std::vector<Header> AccessRules::CorsHeaders(std::string_view origin) const {
   if (origin.empty() || !IsAllowedOrigin(origin)) return {};
   return {Header{"Access-Control-Allow-Origin", std::string(origin)}, Header{"Vary", "Origin"}};
 }
 
-Reply Access::OptionsReply() {
-  Reply reply;
+GatewayReply AccessRules::OptionsReply() {
+  GatewayReply reply;
   reply.content_type = "text/html";
   reply.headers = {Header{"Access-Control-Allow-Credentials", "true"},
                    Header{"Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"},

@@ -1,10 +1,10 @@
-// Access: who may use the server: keys, CORS, and the protection against DNS rebinding.
+// AccessRules: who may use the server: keys, CORS, and the protection against DNS rebinding.
 //
 // DNS rebinding: a web page of a foreign site can reach a server on loopback through a name that
 // its DNS server points to 127.0.0.1. The browser names that foreign host in Host and Origin, so a
 // server on loopback without keys refuses them. With keys the page lacks the key.
 //
-// An Access does not change after it was made; the loop's thread uses it.
+// An AccessRules does not change after it was made; the loop's thread uses it.
 #pragma once
 
 #include <functional>
@@ -20,13 +20,13 @@
 namespace kvd::http {
 
 // The owner of a key.
-struct Caller {
+struct KeyOwner {
   std::string tenant;
 };
 
 // Finds the owner of a key. Errors: kPermission: no such key. Must take the same time for any key
 // of the same length.
-using KeyCheck = std::function<Result<Caller>(std::string_view key)>;
+using KeyCheck = std::function<Result<KeyOwner>(std::string_view key)>;
 
 // A check for a list of keys, which all belong to `tenant`. It compares SHA-256 digests in constant
 // time.
@@ -41,22 +41,22 @@ struct AccessOptions {
   std::optional<std::string> cors_origins = {};
 };
 
-class Access {
+class AccessRules {
  public:
-  explicit Access(AccessOptions options);
+  explicit AccessRules(AccessOptions options);
 
   // Returns the reply that refuses a request, or none. Sets the request's key and tenant.
-  std::optional<Reply> Refuse(Request& request, RouteAccess route_access) const;
+  std::optional<GatewayReply> Refuse(Request& request, RouteAccess route_access) const;
 
   // The CORS headers of a reply to a request with this Origin: they name it if it is allowed.
   std::vector<Header> CorsHeaders(std::string_view origin) const;
   // The reply to OPTIONS, without CorsHeaders.
-  static Reply OptionsReply();
+  static GatewayReply OptionsReply();
 
  private:
   bool IsNamedOrigin(std::string_view origin) const;
   bool IsAllowedOrigin(std::string_view origin) const;
-  std::optional<Reply> RefuseForeignPage(const Request& request) const;
+  std::optional<GatewayReply> RefuseForeignPage(const Request& request) const;
 
   AccessOptions options_;
   std::string own_host_;  // lower case, without a port

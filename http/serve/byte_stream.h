@@ -1,8 +1,4 @@
-// ByteStream: the bytes of one connection, plain (TCP or a unix socket) or through TLS.
-//
-// At most one coroutine reads and at most one writes at a time; they may be different coroutines.
-// Handshake and ShutDown are called while no other operation runs. Close may be called at any time
-// and ends all operations. The loop must outlive the stream.
+// The bytes of one connection, and the TLS settings of a server.
 #pragma once
 
 #include <boost/asio/basic_stream_socket.hpp>
@@ -12,16 +8,33 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/unique_fd.h"
 #include "http/loop/await.h"
 
 namespace kvd::http {
 
+// The TLS settings of a server: its certificate and key, and TLS 1.2 or newer.
+struct TlsFiles {
+  std::string certificate;  // PEM, the server's certificate first, then its chain
+  std::string key;          // PEM, not encrypted
+};
+
+// Errors: kInvalidArgument: a file that OpenSSL cannot read or use (the message names the file and
+// OpenSSL's reason), or a key that does not belong to the certificate.
+Result<std::unique_ptr<boost::asio::ssl::context>> MakeTlsContext(const TlsFiles& files);
+
 using StreamSocket =
     boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, Loop::executor_type>;
 
+// ByteStream: the bytes of one connection, plain (TCP or a unix socket) or through TLS.
+//
+// At most one coroutine reads and at most one writes at a time; they may be different coroutines.
+// Handshake and ShutDown are called while no other operation runs. Close may be called at any time
+// and ends all operations. The loop must outlive the stream.
 class ByteStream {
  public:
   virtual ~ByteStream() = default;

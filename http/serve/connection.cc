@@ -1,9 +1,3 @@
-// The server coroutine of a connection, and what both coroutines share. connection_reader.cc has
-// the reader.
-//
-// Only the server coroutine writes, except for "100 Continue", which the reader writes while no
-// request is ahead. Only the reader reads. Both wait for each other by Signals and check the states
-// anew after each wait.
 #include "http/serve/connection.h"
 
 #include <boost/asio/co_spawn.hpp>
@@ -11,43 +5,51 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
-#include "http/loop/labelled_executor.h"
+#include "http/loop/turn_watch.h"
 #include "http/serve/reply_writer.h"
 
 namespace kvd::http {
 
+// The server coroutine of a connection, and what both coroutines share. connection_reader.cc has
+// the reader.
+//
+// Only the server coroutine writes, except for "100 Continue", which the reader writes while no
+// request is ahead. Only the reader reads. Both wait for each other by Signals and check the states
+// anew after each wait.
+
 namespace asio = boost::asio;
 
-Connection::Connection(Loop& loop, std::shared_ptr<Site> site, std::unique_ptr<ByteStream> stream,
-                       ConnectionPlace place, ConnectionPeer peer)
+HttpConnection::HttpConnection(Loop& loop, std::shared_ptr<Site> site,
+                               std::unique_ptr<ByteStream> stream, CountedConnection counted,
+                               ConnectionPeer peer)
     : loop_(loop),
       site_(std::move(site)),
       stream_(std::move(stream)),
-      place_(std::move(place)),
+      counted_(std::move(counted)),
       peer_(std::move(peer)),
       arrived_(loop),
       taken_(loop),
       read_deadline_(loop, [this] { OnReadDeadline(); }),
       write_deadline_(loop, [this] { Break(); }) {
-  place_.Bind(*this);
+  counted_.Bind(*this);
 }
 
-Connection::~Connection() = default;
+HttpConnection::~HttpConnection() = default;
 
-void Connection::Start() {
+void HttpConnection::Start() {
   asio::co_spawn(
       loop_, [self = shared_from_this()]() -> Await<void> { co_await self->Run(); },
       asio::detached);
 }
 
-void Connection::CloseSoon() {
+void HttpConnection::CloseSoon() {
   is_closing_ = true;
   if (is_answering_ || !queue_.empty()) return;
   takes_no_more_ = true;
   arrived_.Notify();
 }
 
-void Connection::Break() {
+void HttpConnection::Break() {
   if (is_broken_) return;
   is_broken_ = true;
   takes_no_more_ = true;
@@ -57,14 +59,14 @@ void Connection::Break() {
   taken_.Notify();
 }
 
-void Connection::BecomeGone() {
+void HttpConnection::BecomeGone() {
   if (is_gone_) return;
   is_gone_ = true;
   const std::function<void()> call = std::exchange(on_gone_, nullptr);
   if (call) call();
 }
 
-void Connection::OnGone(std::function<void()> call) {
+void HttpConnection::OnGone(std::function<void()> call) {
   if (is_gone_ && call) {
     call();
   } else {
@@ -72,7 +74,7 @@ void Connection::OnGone(std::function<void()> call) {
   }
 }
 
-Await<bool> Connection::Write(std::string_view bytes) {
+Await<bool> HttpConnection::Write(std::string_view bytes) {
   while (!bytes.empty() && !is_broken_) {
     write_deadline_.SetAfter(site_->limits.write_time);
     const std::optional<std::size_t> written = co_await stream_->WriteSome(bytes);
@@ -86,7 +88,7 @@ Await<bool> Connection::Write(std::string_view bytes) {
   co_return !is_broken_;
 }
 
-Await<void> Connection::Run() {
+Await<void> HttpConnection::Run() {
   try {
     read_deadline_.SetAfter(site_->limits.handshake_time);
     const bool is_shaken = co_await stream_->Handshake();
@@ -104,7 +106,7 @@ Await<void> Connection::Run() {
   }
 }
 
-Await<void> Connection::ServeRequests() {
+Await<void> HttpConnection::ServeRequests() {
   while (!is_broken_) {
     if (queue_.empty()) {
       if (takes_no_more_) co_return;
@@ -124,15 +126,16 @@ Await<void> Connection::ServeRequests() {
   }
 }
 
-Await<bool> Connection::Answer(Incoming& incoming) {
-  HeadForm form;
-  form.keeps_connection = incoming.keeps_connection;
-  form.is_http_1_0 = incoming.is_http_1_0;
-  form.idle_time = std::chrono::duration_cast<std::chrono::seconds>(site_->limits.idle_time);
+Await<bool> HttpConnection::Answer(Incoming& incoming) {
+  ReplyHeadOptions head_options;
+  head_options.keeps_connection = incoming.keeps_connection;
+  head_options.is_http_1_0 = incoming.is_http_1_0;
+  head_options.idle_time =
+      std::chrono::duration_cast<std::chrono::seconds>(site_->limits.idle_time);
   if (!incoming.reply || incoming.reply->status != 403) {
-    form.cors_headers = site_->access.CorsHeaders(incoming.request.header("Origin"));
+    head_options.cors_headers = site_->access.CorsHeaders(incoming.request.header("Origin"));
   }
-  ReplyWriter writer(*this, std::move(form), incoming.is_head);
+  ReplyWriter writer(*this, std::move(head_options), incoming.is_head);
   if (incoming.reply) {
     (void)co_await writer.Send(std::move(*incoming.reply));
     co_return writer.keeps_connection();
@@ -152,7 +155,7 @@ Await<bool> Connection::Answer(Incoming& incoming) {
 
 // The reader drops the bytes that still arrive until the client closes its side. A socket that is
 // closed with unread bytes would send a reset, which can destroy the last reply at the client.
-Await<void> Connection::CloseInOrder() {
+Await<void> HttpConnection::CloseInOrder() {
   takes_no_more_ = true;
   queue_.clear();
   is_lingering_ = true;

@@ -1,14 +1,4 @@
-// Connection: one client's connection, its requests and the replies to them.
-//
-// Two coroutines own a connection. The reader parses requests into a short queue and notices when
-// the client hangs up, also while a handler runs. The server coroutine takes the requests from the
-// queue one after the other, so replies are in order and no two handlers of a connection run at the
-// same time. The connection lives until both coroutines have ended.
-//
-// When a client closes its side (FIN), the connection cannot know whether the client still reads.
-// It counts as gone: OnGone is called, streams end, handlers stop their work. A whole reply is
-// still written, so a client that sends a request, closes its side and reads ("nc -N") gets the
-// replies that need no long work, such as /health.
+// A connection of one client, and what all connections of a server share.
 #pragma once
 
 #include <chrono>
@@ -22,14 +12,38 @@
 #include <vector>
 
 #include "http/loop/await.h"
-#include "http/loop/deadline.h"
-#include "http/loop/signal.h"
+#include "http/serve/access.h"
 #include "http/serve/byte_stream.h"
-#include "http/serve/connection_table.h"
+#include "http/serve/ip_address.h"
+#include "http/serve/limits.h"
+#include "http/serve/peer_counts.h"
 #include "http/serve/request_parser.h"
-#include "http/serve/site.h"
+#include "http/serve/router.h"
 
 namespace kvd::http {
+
+// Site: what all connections of a server share. The listener and the connections own it together;
+// the loop's thread uses it.
+struct Site {
+  const Router& router;
+  const AccessRules& access;
+  ServeLimits limits;
+  // The proxies whose X-Forwarded-For names the address of a request.
+  std::vector<AddressRange> trusted_proxies;
+  std::shared_ptr<HeldBodies> bodies;
+};
+
+// Connection: one client's connection, its requests and the replies to them.
+//
+// Two coroutines own a connection. The reader parses requests into a short queue and notices when
+// the client hangs up, also while a handler runs. The server coroutine takes the requests from the
+// queue one after the other, so replies are in order and no two handlers of a connection run at the
+// same time. The connection lives until both coroutines have ended.
+//
+// When a client closes its side (FIN), the connection cannot know whether the client still reads.
+// It counts as gone: OnGone is called, streams end, handlers stop their work. A whole reply is
+// still written, so a client that sends a request, closes its side and reads ("nc -N") gets the
+// replies that need no long work, such as /health.
 
 // The peer of a connection.
 struct ConnectionPeer {
@@ -37,13 +51,13 @@ struct ConnectionPeer {
   bool is_trusted_proxy = false;  // its X-Forwarded-For names the addresses of its requests
 };
 
-class Connection final : public std::enable_shared_from_this<Connection> {
+class HttpConnection final : public std::enable_shared_from_this<HttpConnection> {
  public:
-  Connection(Loop& loop, std::shared_ptr<Site> site, std::unique_ptr<ByteStream> stream,
-             ConnectionPlace place, ConnectionPeer peer);
-  ~Connection();
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  HttpConnection(Loop& loop, std::shared_ptr<Site> site, std::unique_ptr<ByteStream> stream,
+                 CountedConnection counted, ConnectionPeer peer);
+  ~HttpConnection();
+  HttpConnection(const HttpConnection&) = delete;
+  HttpConnection& operator=(const HttpConnection&) = delete;
 
   // Starts the coroutines, which own the connection from now on.
   void Start();
@@ -70,7 +84,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     BodyShare body_share;
     const Route* route = nullptr;
     std::vector<std::string> parts = {};
-    std::optional<Reply> reply =
+    std::optional<GatewayReply> reply =
         {};  // instead of the handler's: a refusal, or the reply to OPTIONS
     bool is_head = false;
     bool is_http_1_0 = false;
@@ -112,7 +126,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Loop& loop_;
   const std::shared_ptr<Site> site_;
   const std::unique_ptr<ByteStream> stream_;
-  ConnectionPlace place_;
+  CountedConnection counted_;
   const ConnectionPeer peer_;
 
   std::string buffer_;  // bytes that were read; the first parsed_bytes_ are parsed

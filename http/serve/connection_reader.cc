@@ -7,8 +7,8 @@
 
 #include "base/text.h"
 #include "http/serve/connection.h"
-#include "http/serve/error_reply.h"
-#include "http/serve/forwarded_address.h"
+#include "http/serve/ip_address.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 namespace {
@@ -25,7 +25,7 @@ void AppendMethod(std::string_view method, std::string& methods) {
 
 }  // namespace
 
-Await<void> Connection::ReadRequests() {
+Await<void> HttpConnection::ReadRequests() {
   bool has_ended_well = false;
   try {
     while (true) {
@@ -46,7 +46,7 @@ Await<void> Connection::ReadRequests() {
   arrived_.Notify();
 }
 
-Await<std::optional<std::size_t>> Connection::ReadMore() {
+Await<std::optional<std::size_t>> HttpConnection::ReadMore() {
   const bool may_linger = stream_->is_readable_after_shutdown() || has_cut_request_;
   if (is_broken_ || (is_lingering_ && !may_linger)) co_return std::nullopt;
   buffer_.erase(0, parsed_bytes_);
@@ -62,7 +62,7 @@ Await<std::optional<std::size_t>> Connection::ReadMore() {
   co_return byte_count;
 }
 
-Await<void> Connection::ParseBuffer() {
+Await<void> HttpConnection::ParseBuffer() {
   while (!takes_no_more_) {
     if (!parser_) {
       parsed_bytes_ += EmptyLineBytes(unparsed());
@@ -92,7 +92,7 @@ Await<void> Connection::ParseBuffer() {
   }
 }
 
-Await<bool> Connection::AdmitHead() {
+Await<bool> HttpConnection::AdmitHead() {
   Request& request = parser_->request();
   next_.emplace(Incoming{.request = {}, .body_share = {site_->bodies, AddressKeyOf(request)}});
   next_->is_head = request.method == "HEAD";
@@ -111,13 +111,13 @@ Await<bool> Connection::AdmitHead() {
   co_return co_await SendContinue();
 }
 
-std::string Connection::AddressKeyOf(const Request& request) const {
+std::string HttpConnection::AddressKeyOf(const Request& request) const {
   if (!peer_.is_trusted_proxy) return peer_.address_key;
   const std::optional<IpAddress> client = ForwardedAddress(request.headers);
   return client ? client->limit_key() : peer_.address_key;
 }
 
-bool Connection::KeepsBodyLimits() {
+bool HttpConnection::KeepsBodyLimits() {
   const ServeLimits& limits = site_->limits;
   if (parser_->drops_body()) {
     if (parser_->dropped_bytes() <= limits.public_body_bytes_max) return true;
@@ -143,10 +143,10 @@ bool Connection::KeepsBodyLimits() {
 }
 
 // Decides which handler serves the request, or which reply it gets instead.
-void Connection::Admit(Incoming& incoming) {
+void HttpConnection::Admit(Incoming& incoming) {
   Request& request = incoming.request;
   if (request.method == "OPTIONS") {
-    incoming.reply = Access::OptionsReply();
+    incoming.reply = AccessRules::OptionsReply();
     return;
   }
   Router::Match match = site_->router.Find(request.method, request.path);
@@ -170,7 +170,7 @@ void Connection::Admit(Incoming& incoming) {
   }
 }
 
-Await<bool> Connection::SendContinue() {
+Await<bool> HttpConnection::SendContinue() {
   const bool is_first = co_await WaitUntilAhead(0, true);
   if (!is_first) co_return false;
   const bool is_written = co_await Write("HTTP/1.1 100 Continue\r\n\r\n");
@@ -178,11 +178,11 @@ Await<bool> Connection::SendContinue() {
   co_return is_written;
 }
 
-std::size_t Connection::RequestsAhead(bool with_answer) const {
+std::size_t HttpConnection::RequestsAhead(bool with_answer) const {
   return queue_.size() + (with_answer && is_answering_ ? 1 : 0);
 }
 
-Await<bool> Connection::WaitUntilAhead(std::size_t request_count, bool with_answer) {
+Await<bool> HttpConnection::WaitUntilAhead(std::size_t request_count, bool with_answer) {
   is_waiting_ = true;
   SetReadDeadline();
   while (!takes_no_more_ && RequestsAhead(with_answer) > request_count) {
@@ -193,7 +193,7 @@ Await<bool> Connection::WaitUntilAhead(std::size_t request_count, bool with_answ
   co_return !takes_no_more_;
 }
 
-void Connection::Enqueue(bool keeps_connection) {
+void HttpConnection::Enqueue(bool keeps_connection) {
   next_->request.body = std::move(parser_->request().body);
   next_->keeps_connection = keeps_connection;
   if (!keeps_connection) takes_no_more_ = true;
@@ -205,7 +205,7 @@ void Connection::Enqueue(bool keeps_connection) {
   arrived_.Notify();
 }
 
-void Connection::EnqueueError(const RequestError& error) {
+void HttpConnection::EnqueueError(const RequestError& error) {
   if (!next_) {
     next_.emplace(Incoming{.request = {}, .body_share = {site_->bodies, {}}});
     next_->is_head = parser_->request().method == "HEAD";
@@ -216,7 +216,7 @@ void Connection::EnqueueError(const RequestError& error) {
   Enqueue(false);
 }
 
-void Connection::SetReadDeadline() {
+void HttpConnection::SetReadDeadline() {
   const ServeLimits& limits = site_->limits;
   const TimePoint now = std::chrono::steady_clock::now();
   if (is_broken_ || is_lingering_) return;
@@ -233,18 +233,18 @@ void Connection::SetReadDeadline() {
   }
 }
 
-void Connection::BeginBodyWindow() {
+void HttpConnection::BeginBodyWindow() {
   began_at_ = std::chrono::steady_clock::now();
   window_body_bytes_ = parser_->body_bytes();
 }
 
 // The bytes of a chunked body count without its lines, which a client can send without end.
-bool Connection::HasFilledBodyWindow() const {
+bool HttpConnection::HasFilledBodyWindow() const {
   return parser_->is_header_done() &&
          parser_->body_bytes() - window_body_bytes_ >= site_->limits.body_window_bytes_min;
 }
 
-void Connection::OnReadDeadline() {
+void HttpConnection::OnReadDeadline() {
   if (is_lingering_ || !has_reader_) {
     Break();  // the client does not close its side, or the handshake takes too long
   } else if (!parser_) {

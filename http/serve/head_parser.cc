@@ -10,8 +10,7 @@
 
 #include "base/text.h"
 #include "http/serve/header_text.h"
-#include "http/serve/host_name.h"
-#include "http/serve/request_target.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 

@@ -1,5 +1,5 @@
-// The coroutine that accepts owns its state together with the Listener, so a Listener may end while
-// the coroutine waits.
+// The coroutine that accepts owns its state together with the HttpListener, so an HttpListener may
+// end while the coroutine waits.
 #include "http/serve/listener.h"
 
 #include <netinet/in.h>
@@ -18,11 +18,11 @@
 #include <utility>
 
 #include "base/unique_fd.h"
-#include "http/loop/deadline.h"
+#include "http/loop/await.h"
 #include "http/serve/byte_stream.h"
 #include "http/serve/connection.h"
-#include "http/serve/error_reply.h"
-#include "http/serve/reply_head.h"
+#include "http/serve/reply_writer.h"
+#include "http/serve/request.h"
 
 namespace kvd::http {
 
@@ -71,10 +71,10 @@ Await<void> Refuse(Loop& loop, std::unique_ptr<ByteStream> stream, std::string m
   ++*count;
   Deadline deadline(loop, [&stream] { stream->Close(); });
   deadline.SetAfter(linger_time);
-  const Reply reply = ErrorReply(503, message);
-  HeadForm form;
-  form.keeps_connection = false;
-  const std::string text = WriteReplyHead(reply, form) + reply.body;
+  const GatewayReply reply = ErrorReply(503, message);
+  ReplyHeadOptions head_options;
+  head_options.keeps_connection = false;
+  const std::string text = WriteReplyHead(reply, head_options) + reply.body;
   const std::optional<std::size_t> written = co_await stream->WriteSome(text);
   if (written) {
     co_await stream->ShutDown();
@@ -90,7 +90,7 @@ Await<void> Refuse(Loop& loop, std::unique_ptr<ByteStream> stream, std::string m
 
 }  // namespace
 
-struct Listener::Accepting {
+struct HttpListener::Accepting {
   Accepting(Loop& a_loop, std::shared_ptr<Site> a_site, std::shared_ptr<ConnectionTable> a_table,
             ListeningSocket a_socket, std::unique_ptr<asio::ssl::context> a_tls)
       : loop(a_loop),
@@ -119,21 +119,22 @@ struct Listener::Accepting {
   std::shared_ptr<std::size_t> refused_count = std::make_shared<std::size_t>(0);
 };
 
-Result<std::unique_ptr<Listener>> Listener::Create(Loop& loop, const ListenOptions& options,
-                                                   const Router& router, const Access& access) {
+Result<std::unique_ptr<HttpListener>> HttpListener::Create(Loop& loop, const ListenOptions& options,
+                                                           const Router& router,
+                                                           const AccessRules& access) {
   std::unique_ptr<asio::ssl::context> tls;
   if (options.tls) {
     KVD_TRY(tls, MakeTlsContext(*options.tls));
   }
   KVD_TRY(ListeningSocket socket, ListeningSocket::Open(options.address));
   RaiseDescriptorLimit(options.limits);
-  return std::unique_ptr<Listener>(
-      new Listener(loop, options, router, access, std::move(socket), std::move(tls)));
+  return std::unique_ptr<HttpListener>(
+      new HttpListener(loop, options, router, access, std::move(socket), std::move(tls)));
 }
 
-Listener::Listener(Loop& loop, const ListenOptions& options, const Router& router,
-                   const Access& access, ListeningSocket socket,
-                   std::unique_ptr<asio::ssl::context> tls)
+HttpListener::HttpListener(Loop& loop, const ListenOptions& options, const Router& router,
+                           const AccessRules& access, ListeningSocket socket,
+                           std::unique_ptr<asio::ssl::context> tls)
     : loop_(loop),
       table_(std::make_shared<ConnectionTable>(loop, options.limits)),
       bodies_(std::make_shared<HeldBodies>(options.limits)),
@@ -145,13 +146,13 @@ Listener::Listener(Loop& loop, const ListenOptions& options, const Router& route
               Site{router, access, options.limits, options.trusted_proxies, bodies_}),
           table_, std::move(socket), std::move(tls))) {}
 
-Listener::~Listener() {
+HttpListener::~HttpListener() {
   if (accepting_) accepting_->Stop();
 }
 
-void Listener::Start() { asio::co_spawn(loop_, AcceptConnections(accepting_), asio::detached); }
+void HttpListener::Start() { asio::co_spawn(loop_, AcceptConnections(accepting_), asio::detached); }
 
-Await<void> Listener::AcceptConnections(std::shared_ptr<Accepting> accepting) {
+Await<void> HttpListener::AcceptConnections(std::shared_ptr<Accepting> accepting) {
   bool has_resources = true;
   while (accepting->socket) {
     try {
@@ -170,14 +171,14 @@ Await<void> Listener::AcceptConnections(std::shared_ptr<Accepting> accepting) {
   }
 }
 
-void Listener::Accepting::Stop() {
+void HttpListener::Accepting::Stop() {
   if (!socket) return;
   (void)watched.release();  // cancels the wait; the socket closes the descriptor
   pause.cancel();
   socket.reset();
 }
 
-bool Listener::Accepting::AcceptSome() {
+bool HttpListener::Accepting::AcceptSome() {
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
     sockaddr_storage peer{};
     socklen_t peer_bytes = sizeof peer;
@@ -191,7 +192,7 @@ bool Listener::Accepting::AcceptSome() {
   return true;
 }
 
-bool Listener::Accepting::Admit(UniqueFd client, const sockaddr_storage& peer) {
+bool HttpListener::Accepting::Admit(UniqueFd client, const sockaddr_storage& peer) {
   const int family = peer.ss_family == AF_UNSPEC ? AF_UNIX : peer.ss_family;
   if (family != AF_UNIX) SetTcpOptions(client.get());
   try {
@@ -209,11 +210,11 @@ bool Listener::Accepting::Admit(UniqueFd client, const sockaddr_storage& peer) {
                      asio::detached);
       return true;
     }
-    ConnectionPlace place = table->Enter(std::move(limited_peer));
+    CountedConnection counted = table->Enter(std::move(limited_peer));
     std::unique_ptr<ByteStream> stream = tls ? MakeTlsStream(loop, family, std::move(client), tls)
                                              : MakePlainStream(loop, family, std::move(client));
-    std::make_shared<Connection>(loop, site, std::move(stream), std::move(place),
-                                 std::move(connection_peer))
+    std::make_shared<HttpConnection>(loop, site, std::move(stream), std::move(counted),
+                                     std::move(connection_peer))
         ->Start();
     return true;
   } catch (...) {
@@ -221,17 +222,17 @@ bool Listener::Accepting::Admit(UniqueFd client, const sockaddr_storage& peer) {
   }
 }
 
-Await<void> Listener::Stop(std::chrono::steady_clock::duration grace) {
+Await<void> HttpListener::Stop(std::chrono::steady_clock::duration grace) {
   if (accepting_) accepting_->Stop();
   accepting_.reset();
-  table_->ForEach([](Connection& connection) { connection.CloseSoon(); });
+  table_->ForEach([](HttpConnection& connection) { connection.CloseSoon(); });
   const auto end = std::chrono::steady_clock::now() + grace;
   while (table_->connection_count() > 0) {
     const auto now = std::chrono::steady_clock::now();
     if (now >= end) break;
     (void)co_await table_->left().WaitFor(end - now);
   }
-  table_->ForEach([](Connection& connection) { connection.Break(); });
+  table_->ForEach([](HttpConnection& connection) { connection.Break(); });
   while (table_->connection_count() > 0) co_await table_->left().Wait();
 }
 

@@ -1,14 +1,14 @@
-// Listener: the HTTP server: it accepts connections and serves their requests by a Router.
+// HttpListener: the HTTP server: it accepts connections and serves their requests by a Router.
 //
 //   KVD_TRY(const ListenAddress address, ResolveListenAddress(host, port));
 //   KVD_CHECK_OK(CheckExposure(address, has_keys, no_auth));
-//   KVD_TRY(auto listener, Listener::Create(loop, {.address = address}, router, access));
+//   KVD_TRY(auto listener, HttpListener::Create(loop, {.address = address}, router, access));
 //   listener->Start();
 //   loop.run();                                   // until something calls:
 //   co_await listener->Stop(std::chrono::seconds(5));
 //
-// The loop's thread uses a Listener. The loop, the router and the access must outlive it and all
-// connections; after Stop there are none.
+// The loop's thread uses an HttpListener. The loop, the router and the access must outlive it and
+// all connections; after Stop there are none.
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -22,17 +22,14 @@
 
 #include "base/error.h"
 #include "http/loop/await.h"
-#include "http/loop/signal.h"
 #include "http/serve/access.h"
-#include "http/serve/address_range.h"
-#include "http/serve/connection_table.h"
-#include "http/serve/held_bodies.h"
+#include "http/serve/byte_stream.h"
+#include "http/serve/connection.h"
+#include "http/serve/ip_address.h"
 #include "http/serve/limits.h"
-#include "http/serve/listen_address.h"
 #include "http/serve/listening_socket.h"
+#include "http/serve/peer_counts.h"
 #include "http/serve/router.h"
-#include "http/serve/site.h"
-#include "http/serve/tls.h"
 
 namespace kvd::http {
 
@@ -43,16 +40,17 @@ struct ListenOptions {
   std::vector<AddressRange> trusted_proxies = {};
 };
 
-class Listener {
+class HttpListener {
  public:
   // Listens, but accepts nothing before Start. Raises the process's limit of descriptors as far as
   // the connections need it and the system allows it. Errors: those of ListeningSocket::Open and
   // MakeTlsContext.
-  static Result<std::unique_ptr<Listener>> Create(Loop& loop, const ListenOptions& options,
-                                                  const Router& router, const Access& access);
-  ~Listener();
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
+  static Result<std::unique_ptr<HttpListener>> Create(Loop& loop, const ListenOptions& options,
+                                                      const Router& router,
+                                                      const AccessRules& access);
+  ~HttpListener();
+  HttpListener(const HttpListener&) = delete;
+  HttpListener& operator=(const HttpListener&) = delete;
 
   std::uint16_t port() const { return port_; }
   const std::string& url() const { return url_; }
@@ -66,8 +64,9 @@ class Listener {
   Await<void> Stop(std::chrono::steady_clock::duration grace);
 
  private:
-  Listener(Loop& loop, const ListenOptions& options, const Router& router, const Access& access,
-           ListeningSocket socket, std::unique_ptr<boost::asio::ssl::context> tls);
+  HttpListener(Loop& loop, const ListenOptions& options, const Router& router,
+               const AccessRules& access, ListeningSocket socket,
+               std::unique_ptr<boost::asio::ssl::context> tls);
 
   struct Accepting;
   static Await<void> AcceptConnections(std::shared_ptr<Accepting> accepting);

@@ -1,7 +1,4 @@
-// RequestParser: turns the bytes of a connection into one request and checks it against the limits.
-//
-// The parser does no input and output, so a test or a fuzz target can feed it any bytes. It serves
-// one request; a connection makes a new one for the next request.
+// The bytes of a connection, read as requests: the parser, and the decoder of chunked bodies.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +14,65 @@
 
 namespace kvd::http {
 
+// ChunkDecoder: the body of a request with Transfer-Encoding: chunked (RFC 9112, section 7.1).
+//
+// It takes the bytes as they arrive, keeps none of them, and drops extensions and trailers. Beast's
+// decoder is not used: it asserts that at least five bytes have arrived when it finds the last
+// chunk, which a client decides.
+class ChunkDecoder {
+ public:
+  enum class Problem : unsigned char { kNone, kMalformed, kBodyTooLong, kLinesTooLong };
+
+  // `line_bytes_max`: of the lines between two chunks, and of the last chunk with its trailers.
+  ChunkDecoder(std::size_t body_bytes_max, std::size_t line_bytes_max)
+      : body_bytes_left_(body_bytes_max), line_bytes_max_(line_bytes_max) {}
+
+  struct Step {
+    std::size_t taken_bytes = 0;
+    std::string_view body;  // part of the bytes that were taken
+    Problem problem = Problem::kNone;
+  };
+  // Consumes `bytes` up to the next bytes of the body, or up to the end of the message. Consumes
+  // all of `bytes` if they contain neither. REQUIRES: !is_done().
+  Step Take(std::string_view bytes);
+
+  bool is_done() const { return state_ == State::kDone; }
+
+ private:
+  enum class State : unsigned char {
+    kSize,
+    kExtension,
+    kSizeLineFeed,
+    kData,
+    kDataReturn,
+    kDataLineFeed,
+    kTrailerStart,
+    kTrailer,
+    kTrailerLineFeed,
+    kLastLineFeed,
+    kDone,
+  };
+
+  Problem TakeByte(char byte);
+  Problem TakeSizeByte(char byte);
+  Problem EndSize();
+
+  State state_ = State::kSize;
+  std::uint64_t chunk_bytes_left_ = 0;
+  std::uint32_t digit_count_ = 0;
+  std::size_t body_bytes_left_;
+  std::size_t line_bytes_ = 0;
+  const std::size_t line_bytes_max_;
+};
+
 // Returns the bytes of the empty lines at the start, which RFC 9112, section 2.2, lets a server
 // skip before a request. A lone "\r" at the end may be the start of another one.
 std::size_t EmptyLineBytes(std::string_view bytes);
 
+// RequestParser: turns the bytes of a connection into one request and checks it against the limits.
+//
+// The parser does no input and output, so a test or a fuzz target can feed it any bytes. It serves
+// one request; a connection makes a new one for the next request.
 class RequestParser {
  public:
   // The limits must outlive the parser. The first bytes of the first Put are not an empty line.

@@ -14,7 +14,6 @@
 
 #include "http/loop/await.h"
 #include "http/serve/request.h"
-#include "http/serve/responder.h"
 
 namespace kvd::http {
 

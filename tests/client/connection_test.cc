@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "client/client.h"
-#include "shm/doorbell.h"
+#include "shm/peer_socket.h"
 #include "tests/client/support/fake_daemon.h"
 
 namespace kvd {

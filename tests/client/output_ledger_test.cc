@@ -1,4 +1,4 @@
-#include "client/output_ledger.h"
+#include "client/link.h"
 
 #include <gtest/gtest.h>
 

@@ -16,8 +16,7 @@
 #include "daemon/client_process.h"
 #include "daemon/server.h"
 #include "daemon/thread_workers.h"
-#include "shm/doorbell.h"
-#include "shm/fd_passing.h"
+#include "shm/peer_socket.h"
 #include "tests/daemon/support/fake_engine.h"
 
 namespace kvd::server_sessions_test {

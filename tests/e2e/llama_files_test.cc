@@ -11,7 +11,7 @@
 #include <fstream>
 
 #include "client/kvd.h"
-#include "state_form/section_plan.h"
+#include "state_layout/section_plan.h"
 #include "tests/e2e/support/served_daemon.h"
 
 namespace kvd {

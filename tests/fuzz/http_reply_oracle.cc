@@ -81,7 +81,7 @@ std::string EventsFault(std::string_view body, const ReplyConditions& conditions
   return {};
 }
 
-std::string BodyFault(const http::Reply& reply, const ReplyConditions& conditions) {
+std::string BodyFault(const http::GatewayReply& reply, const ReplyConditions& conditions) {
   if (reply.status >= 400) {
     const auto value = ParseJson(reply.body);
     if (!value) return "an error that is not JSON";
@@ -102,7 +102,7 @@ std::string BodyFault(const http::Reply& reply, const ReplyConditions& condition
 
 }  // namespace
 
-std::string FaultOf(const http::Reply& reply, const ReplyConditions& conditions) {
+std::string FaultOf(const http::GatewayReply& reply, const ReplyConditions& conditions) {
   if (!IsKnown(reply.status)) return Concat("status ", reply.status);
   if (!conditions.is_part && !IsValidUtf8(reply.body)) return "a body that is not UTF-8";
   if (reply.body.find(conditions.folder) != std::string::npos) return "the gateway's folder";

@@ -16,6 +16,6 @@ struct ReplyConditions {
 };
 
 // Returns what is wrong with the reply; empty: nothing.
-std::string FaultOf(const http::Reply& reply, const ReplyConditions& conditions);
+std::string FaultOf(const http::GatewayReply& reply, const ReplyConditions& conditions);
 
 }  // namespace kvd::test

@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "base/utf8.h"
 #include "http/serve/access.h"
-#include "http/serve/forwarded_address.h"
+#include "http/serve/ip_address.h"
 #include "http/serve/request_parser.h"
 #include "http/serve/router.h"
 
@@ -63,8 +63,8 @@ void CheckRequest(RequestParser& parser) {
   KVD_ASSERT(parser.is_http_1_0() || request.headers.size() > 0);
 
   static const Router kRouter = MakeRouter();
-  static const Access kOpen(AccessOptions{.cors_origins = "http://a, localhost"});
-  static const Access kKeyed(AccessOptions{.check_key = CheckKeyList({"k"}, "team")});
+  static const AccessRules kOpen(AccessOptions{.cors_origins = "http://a, localhost"});
+  static const AccessRules kKeyed(AccessOptions{.check_key = CheckKeyList({"k"}, "team")});
   const Router::Match match = kRouter.Find(request.method, request.path);
   for (const std::string& part : match.parts) {
     KVD_ASSERT(!part.empty() && request.path.find(part) != std::string::npos);

@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "http/api/routes.h"
-#include "http/loop/labelled_executor.h"
+#include "http/loop/turn_watch.h"
 #include "tests/fuzz/http_reply_oracle.h"
 #include "tests/fuzz/scripted_connection.h"
 #include "tests/fuzz/scripted_daemon.h"
@@ -78,14 +78,14 @@ bool MayHaveFiles(const HttpProgram& program) {
 
 http::Await<void> Create(std::shared_ptr<http::DaemonSession> session,
                          const http::Settings& settings, std::string name,
-                         std::optional<Result<std::unique_ptr<http::Model>>>& made) {
+                         std::optional<Result<std::unique_ptr<http::ServedModel>>>& made) {
   std::vector<std::string> names = {std::move(name)};
-  made.emplace(co_await http::Model::Create(*session, settings, std::move(names)));
+  made.emplace(co_await http::ServedModel::Create(*session, settings, std::move(names)));
 }
 
 }  // namespace
 
-HttpWorld::Process::Process(http::Loop& loop, http::Workers& workers,
+HttpWorld::Process::Process(http::Loop& loop, http::LoopWorkers& workers,
                             const http::Settings& settings, const std::string& journals)
     : jobs(Must(http::Jobs::Open(loop, journals))), gateway(loop, workers, settings, *jobs) {}
 
@@ -107,8 +107,8 @@ std::vector<const ScriptedModel*> HttpWorld::ScriptedModels() const {
   return {&setup().model, &SecondModel()};
 }
 
-std::unique_ptr<http::Model> HttpWorld::MakeModel(std::size_t number) {
-  std::optional<Result<std::unique_ptr<http::Model>>> made;
+std::unique_ptr<http::ServedModel> HttpWorld::MakeModel(std::size_t number) {
+  std::optional<Result<std::unique_ptr<http::ServedModel>>> made;
   auto session = Must(http::DaemonSession::Open(loop_, {.socket_path = std::to_string(number)}));
   asio::co_spawn(loop_, Create(session, setup().settings, ScriptedModels()[number]->name, made),
                  asio::detached);

@@ -44,7 +44,7 @@ class HttpWorld {
   };
   // A process of the gateway.
   struct Process {
-    Process(http::Loop& loop, http::Workers& workers, const http::Settings& settings,
+    Process(http::Loop& loop, http::LoopWorkers& workers, const http::Settings& settings,
             const std::string& journals);
     std::unique_ptr<http::Jobs> jobs;
     http::Gateway gateway;
@@ -64,7 +64,7 @@ class HttpWorld {
 
   const HttpSetup& setup() const { return setups_[kind_.setup]; }
   std::vector<const ScriptedModel*> ScriptedModels() const;
-  std::unique_ptr<http::Model> MakeModel(std::size_t number);
+  std::unique_ptr<http::ServedModel> MakeModel(std::size_t number);
   void Make();
   void AddBackend(std::size_t number, const std::string& name);
   // Ends the sessions of the gateway.
@@ -98,7 +98,7 @@ class HttpWorld {
   std::span<const HttpSetup> setups_;
   http::Loop loop_;
   http::TurnWatch watch_{loop_};
-  http::Workers workers_{0};
+  http::LoopWorkers workers_{0};
   std::map<Kind, std::unique_ptr<Process>> processes_;
   Kind kind_;
   Process* process_ = nullptr;

@@ -9,7 +9,7 @@
 namespace kvd::test {
 
 using http::Await;
-using http::Reply;
+using http::GatewayReply;
 
 Await<bool> KeptReply::Taken() {
   KVD_ASSERT(!is_busy_);
@@ -20,14 +20,14 @@ Await<bool> KeptReply::Taken() {
   co_return !is_gone_;
 }
 
-Await<bool> KeptReply::Send(Reply reply) {
+Await<bool> KeptReply::Send(GatewayReply reply) {
   KVD_ASSERT(!has_begun_);
   has_begun_ = has_ended_ = true;
   reply_ = std::move(reply);
   co_return co_await Taken();
 }
 
-Await<bool> KeptReply::Begin(Reply head) {
+Await<bool> KeptReply::Begin(GatewayReply head) {
   KVD_ASSERT(!has_begun_);
   has_begun_ = is_stream_ = true;
   reply_ = std::move(head);

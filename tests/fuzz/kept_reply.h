@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "http/serve/responder.h"
+#include "http/serve/request.h"
 
 namespace kvd::test {
 
@@ -22,8 +22,8 @@ class KeptReply final : public http::Responder {
   KeptReply(std::optional<std::uint8_t> writes_max, bool is_slow)
       : writes_max_(writes_max), is_slow_(is_slow) {}
 
-  http::Await<bool> Send(http::Reply reply) override;
-  http::Await<bool> Begin(http::Reply head) override;
+  http::Await<bool> Send(http::GatewayReply reply) override;
+  http::Await<bool> Begin(http::GatewayReply head) override;
   http::Await<bool> Write(std::string bytes) override;
   http::Await<bool> End() override;
   bool is_gone() const override { return is_gone_; }
@@ -31,7 +31,7 @@ class KeptReply final : public http::Responder {
 
   void HangUp();
 
-  const http::Reply& reply() const { return reply_; }
+  const http::GatewayReply& reply() const { return reply_; }
   bool is_stream() const { return is_stream_; }
   bool has_ended() const { return has_ended_; }
 
@@ -40,7 +40,7 @@ class KeptReply final : public http::Responder {
 
   std::optional<std::uint8_t> writes_max_;
   bool is_slow_;
-  http::Reply reply_;
+  http::GatewayReply reply_;
   bool has_begun_ = false;
   bool is_stream_ = false;
   bool has_ended_ = false;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "client/llama_state/llama_sequence.h"
+#include "llama_files/llama_sequence.h"
 #include "tests/fuzz/llama_engines.h"
 #include "tests/support/llama_conversion.h"
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "client/llama_state/llama_state_file.h"
+#include "llama_files/llama_state_file.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "client/llama_state/llama_state_file.h"
+#include "llama_files/llama_state_file.h"
 #include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/llama_engines.h"
 #include "tests/fuzz/make_wire_corpus.h"

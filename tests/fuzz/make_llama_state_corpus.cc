@@ -7,10 +7,10 @@
 #include <span>
 #include <string>
 
-#include "client/llama_state/llama_state_file.h"
-#include "tests/client/llama_state/llama_samples.h"
+#include "llama_files/llama_state_file.h"
 #include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
+#include "tests/llama_files/llama_samples.h"
 
 namespace kvd::llama_state_corpus {
 namespace {

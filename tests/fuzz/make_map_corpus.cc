@@ -1,5 +1,5 @@
 // Writes seeds for map_fuzz, with valid and with invalid maps.
-#include "shm/map_geometry.h"
+#include "shm/map_layout.h"
 #include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/map_program.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "state_form/state_layout.h"
+#include "state_layout/state_layout.h"
 #include "tests/fuzz/corpus_makers.h"
 #include "tests/fuzz/make_wire_corpus.h"
 #include "tests/fuzz/prompt_folder.h"

@@ -5,7 +5,7 @@
 #include <random>
 #include <span>
 
-#include "state_form/state_layout.h"
+#include "state_layout/state_layout.h"
 #include "tests/fuzz/state_file_form.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t byte_count,

@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "engine/memory/evicted_prefixes.h"
-#include "state_form/state_layout.h"
+#include "state_layout/state_layout.h"
 #include "tests/fuzz/small_engines.h"
 
 namespace kvd::test {

@@ -4,10 +4,10 @@
 #include <string_view>
 
 #include "base/crc32c.h"
-#include "client/llama_state/state_image.h"
 #include "kernels/data_type.h"
-#include "state_form/section_plan.h"
-#include "state_form/state_layout.h"
+#include "llama_files/state_image.h"
+#include "state_layout/section_plan.h"
+#include "state_layout/state_layout.h"
 #include "tests/fuzz/scripted_vocabulary.h"
 
 namespace kvd::test {

@@ -1,5 +1,5 @@
-// The saved states of the scripted daemon (state_form/state_layout.h): sequences of a model of one
-// layer, whose rows are zero.
+// The saved states of the scripted daemon (state_layout/state_layout.h): sequences of a model of
+// one layer, whose rows are zero.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "shm/verb_table.h"
-#include "state_form/state_model.h"
+#include "state_layout/state_model.h"
 
 namespace kvd::test {
 

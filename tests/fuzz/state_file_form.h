@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
-#include "state_form/state_layout.h"
+#include "state_layout/state_layout.h"
 
 namespace kvd::test {
 

@@ -41,7 +41,8 @@ class AnswerJournalTest : public ::testing::Test {
     (*journal)->Put(start);
     (*journal)->Put(AnswerPiece{
         .tokens = {}, .text = {}, .logprobs = {}, .is_progress = true, .done = 1, .total = 2});
-    (*journal)->PutHead(Reply{.status = 201, .body = {}, .content_type = "text/x"}, false, {});
+    (*journal)->PutHead(GatewayReply{.status = 201, .body = {}, .content_type = "text/x"}, false,
+                        {});
     (*journal)->Put(
         AnswerPiece{.tokens = {5, 6}, .text = "ab", .logprobs = {{.token = 5, .logprob = -0.5f}}});
     (*journal)->PutText("AB");

@@ -1,5 +1,5 @@
 // Tests ReasoningBudget: a tag of two tokens (1, 2), which 8, 9 close.
-#include "http/answer/reasoning_budget.h"
+#include "http/answer/piece_source.h"
 
 #include <gtest/gtest.h>
 

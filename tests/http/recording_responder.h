@@ -6,17 +6,17 @@
 #include <string>
 #include <utility>
 
-#include "http/serve/responder.h"
+#include "http/serve/request.h"
 
 namespace kvd::test {
 
 class RecordingResponder final : public http::Responder {
  public:
-  http::Await<bool> Send(http::Reply reply) override {
+  http::Await<bool> Send(http::GatewayReply reply) override {
     whole = std::move(reply);
     co_return !gone;
   }
-  http::Await<bool> Begin(http::Reply head) override {
+  http::Await<bool> Begin(http::GatewayReply head) override {
     type = head.content_type;
     co_return !gone;
   }
@@ -35,7 +35,7 @@ class RecordingResponder final : public http::Responder {
     if (on_gone) on_gone();
   }
 
-  std::optional<http::Reply> whole;
+  std::optional<http::GatewayReply> whole;
   std::string type;
   std::string text;
   bool has_ended = false;

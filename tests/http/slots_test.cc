@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "http/answer/slot_file.h"
-
 namespace kvd::http {
 namespace {
 

@@ -35,13 +35,13 @@ class StreamBufferTest : public ::testing::Test {
   void Follow(std::size_t from, RecordingResponder& reader) { Spawn(buffer_.Follow(from, reader)); }
 
   static Await<void> BeginIt(StreamBuffer& buffer) {
-    Reply head{.body = {}, .content_type = std::string(kEventStreamType)};
+    GatewayReply head{.body = {}, .content_type = std::string(kEventStreamType)};
     co_await buffer.Begin(std::move(head));
   }
   static Await<void> WriteIt(StreamBuffer& buffer, std::string text) {
     co_await buffer.Write(std::move(text));
   }
-  static Await<void> SendIt(StreamBuffer& buffer, Reply reply) {
+  static Await<void> SendIt(StreamBuffer& buffer, GatewayReply reply) {
     co_await buffer.Send(std::move(reply));
   }
 
@@ -110,7 +110,7 @@ TEST_F(StreamBufferTest, AReaderOfAStreamThatNeverBeginsGetsAConflict) {
 TEST_F(StreamBufferTest, ACompleteReplyIsForwarded) {
   RecordingResponder reader;
   Follow(0, reader);
-  Spawn(SendIt(buffer_, Reply{.status = 400, .body = "wrong"}));
+  Spawn(SendIt(buffer_, GatewayReply{.status = 400, .body = "wrong"}));
   ASSERT_TRUE(reader.whole);
   EXPECT_EQ(reader.whole->status, 400);
   EXPECT_EQ(reader.whole->body, "wrong");
@@ -181,7 +181,7 @@ TEST_F(LoggedStreamTest, ARestoredStreamHasTheBytesThatReadersHaveSeen) {
 TEST_F(LoggedStreamTest, AHandlerThatFailsWhenItRunsAgainEndsTheStreamWithAnEvent) {
   const auto buffer = Restored();
   const std::string logged = TextOf(*buffer);
-  Spawn(SendIt(*buffer, Reply{.status = 500, .body = "{}"}));
+  Spawn(SendIt(*buffer, GatewayReply{.status = 500, .body = "{}"}));
   EXPECT_TRUE(buffer->is_over());
   EXPECT_FALSE(buffer->is_whole());
   EXPECT_EQ(TextOf(*buffer), logged + "event: error\ndata: {}\n\n");

@@ -10,8 +10,6 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <thread>
 
-#include "http/loop/labelled_executor.h"
-
 namespace kvd::http {
 namespace {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "shm/channel_geometry.h"
-#include "shm/sealed_memory.h"
+#include "shm/shared_memory.h"
 #include "shm/verb_table.h"
 #include "tests/shm/support/shared_segments.h"
 

@@ -16,10 +16,10 @@
 #include <thread>
 #include <utility>
 
-#include "shm/fd_passing.h"
 #include "shm/map_reader.h"
 #include "shm/map_writer.h"
-#include "shm/sealed_memory.h"
+#include "shm/peer_socket.h"
+#include "shm/shared_memory.h"
 
 namespace kvd {
 namespace {

@@ -1,4 +1,4 @@
-#include "shm/mapping.h"
+#include "shm/shared_memory.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "shm/sealed_memory.h"
+#include "shm/shared_memory.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

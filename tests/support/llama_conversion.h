@@ -1,5 +1,5 @@
 // Converts state files of llama.cpp to and from sequences of an engine. The conversion uses the
-// format of saved states: the client code (client/llama_state) converts between it and llama.cpp's
+// format of saved states: the client code (llama_files) converts between it and llama.cpp's
 // format, and the engine writes and loads it. The two sides exchange bytes, as client and daemon
 // do.
 #pragma once
@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/check.h"
-#include "client/llama_state/llama_export.h"
-#include "client/llama_state/llama_import.h"
-#include "client/llama_state/state_image.h"
 #include "engine/engine.h"
 #include "engine/saved_state/describe_model.h"
 #include "engine/saved_state/load_sequence.h"
 #include "engine/saved_state/save_sequences.h"
+#include "llama_files/llama_export.h"
+#include "llama_files/llama_import.h"
+#include "llama_files/state_image.h"
 
 namespace kvd::test {
 

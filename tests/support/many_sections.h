@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/crc32c.h"
-#include "state_form/section_plan.h"
+#include "state_layout/section_plan.h"
 
 namespace kvd::test {
 

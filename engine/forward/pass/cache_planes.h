@@ -1,5 +1,5 @@
-// The planes of an engine's model (state_form/cache_plane.h), and the arrangement of their rows in
-// buffers.
+// The planes of an engine's model (state_layout/cached_rows.h), and the arrangement of their rows
+// in buffers.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include "engine/memory/cell_layout.h"
 #include "engine/model/model_config.h"
 #include "kernels/data_type.h"
-#include "state_form/cache_plane.h"
+#include "state_layout/cached_rows.h"
 
 namespace kvd {
 

@@ -10,8 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "shm/doorbell.h"
-#include "shm/fd_passing.h"
+#include "shm/peer_socket.h"
 #include "shm/socket_address.h"
 #include "shm/verb_table.h"
 #include "shm/wire_check.h"

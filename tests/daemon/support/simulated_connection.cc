@@ -8,8 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "shm/doorbell.h"
-#include "shm/fd_passing.h"
+#include "shm/peer_socket.h"
 #include "shm/wire_check.h"
 
 namespace kvd::test {

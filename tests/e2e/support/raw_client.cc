@@ -9,8 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "shm/doorbell.h"
-#include "shm/fd_passing.h"
+#include "shm/peer_socket.h"
 #include "shm/socket_address.h"
 
 namespace kvd::test {

@@ -14,8 +14,8 @@
 #include "base/unique_fd.h"
 #include "shm/channel.h"
 #include "shm/channel_geometry.h"
-#include "shm/mapping.h"
 #include "shm/segment_layout.h"
+#include "shm/shared_memory.h"
 #include "shm/verb_table.h"
 
 namespace kvd::test {

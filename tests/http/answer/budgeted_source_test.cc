@@ -1,5 +1,5 @@
 // Tests BudgetedSource: portions, forced tokens, and the limits of both.
-#include "http/answer/budgeted_source.h"
+#include "http/answer/piece_source.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace kvd::test {
 namespace {
 
 using http::BudgetedSource;
-using http::GenerationPart;
+using http::GenerationPortion;
 using http::ReasoningLimit;
 
 http::Await<Result<std::string>> TextOfTokens(std::vector<TokenId> tokens) {
@@ -22,11 +22,11 @@ http::Await<Result<std::string>> TextOfTokens(std::vector<TokenId> tokens) {
 
 class BudgetedSourceTest : public ::testing::Test {
  protected:
-  void Begin(const std::optional<ReasoningLimit>& limit, const GenerationPart& part) {
+  void Begin(const std::optional<ReasoningLimit>& limit, const GenerationPortion& portion) {
     source_ = std::make_unique<BudgetedSource>(inner_, limit, [](std::span<const TokenId> tokens) {
       return TextOfTokens({tokens.begin(), tokens.end()});
     });
-    ASSERT_TRUE(source_->Begin(part));
+    ASSERT_TRUE(source_->Begin(portion));
   }
   // Reasoning from the first token on, at most `tokens`; the tag that closes it is 9, and 7 and 9
   // are forced.
@@ -48,9 +48,9 @@ TEST_F(BudgetedSourceTest, WithoutALimitItIsOneGeneration) {
   inner_.Put({.pieces = {LetterPiece({1, 2})}});
   Begin(std::nullopt, {.tokens = {}, .tokens_max = 8, .may_skip_last = true});
   EXPECT_EQ(TakeAllPieces(*source_).text, "ab");
-  ASSERT_EQ(inner_.parts().size(), 1u);
-  EXPECT_EQ(inner_.parts()[0].tokens_max, 8);
-  EXPECT_TRUE(inner_.parts()[0].may_skip_last);
+  ASSERT_EQ(inner_.portions().size(), 1u);
+  EXPECT_EQ(inner_.portions()[0].tokens_max, 8);
+  EXPECT_TRUE(inner_.portions()[0].may_skip_last);
 }
 
 TEST_F(BudgetedSourceTest, ForcedTokensFollowTheBudgetAndTheAnswerContinuesBehindThem) {
@@ -61,14 +61,14 @@ TEST_F(BudgetedSourceTest, ForcedTokensFollowTheBudgetAndTheAnswerContinuesBehin
   const SourceEnd end = TakeAllPieces(*source_);
   EXPECT_EQ(end.text, "abgic");
   EXPECT_EQ(end.tokens, (std::vector<TokenId>{1, 2, 7, 9, 3}));
-  ASSERT_EQ(inner_.parts().size(), 2u);
-  EXPECT_EQ(inner_.parts()[0].tokens_max, 2);
-  EXPECT_FALSE(inner_.parts()[0].may_skip_last) << "the portion is continued";
+  ASSERT_EQ(inner_.portions().size(), 2u);
+  EXPECT_EQ(inner_.portions()[0].tokens_max, 2);
+  EXPECT_FALSE(inner_.portions()[0].may_skip_last) << "the portion is continued";
   EXPECT_EQ(inner_.appended()[1], (std::vector<TokenId>{7, 9}));
-  EXPECT_EQ(inner_.parts()[1].first, 7u);
-  EXPECT_EQ(inner_.parts()[1].tokens_max, 16);
-  EXPECT_EQ(inner_.parts()[1].flags, wire::kResumeSampler);
-  EXPECT_TRUE(inner_.parts()[1].may_skip_last);
+  EXPECT_EQ(inner_.portions()[1].first, 7u);
+  EXPECT_EQ(inner_.portions()[1].tokens_max, 16);
+  EXPECT_EQ(inner_.portions()[1].flags, wire::kResumeSampler);
+  EXPECT_TRUE(inner_.portions()[1].may_skip_last);
 }
 
 TEST_F(BudgetedSourceTest, ForcedTokensCountAgainstTheLimitOfTheGeneration) {
@@ -76,28 +76,28 @@ TEST_F(BudgetedSourceTest, ForcedTokensCountAgainstTheLimitOfTheGeneration) {
   inner_.Put({});
   Begin(LimitOf(2), {.tokens = {}, .tokens_max = 3});
   EXPECT_EQ(TakeAllPieces(*source_).tokens, (std::vector<TokenId>{1, 2, 7}));
-  EXPECT_EQ(inner_.parts()[1].tokens_max, 0);
+  EXPECT_EQ(inner_.portions()[1].tokens_max, 0);
 }
 
 TEST_F(BudgetedSourceTest, AnAnswerThatEndsInItsBudgetIsNotContinued) {
   inner_.Put({.pieces = {LetterPiece({1})}, .finish = wire::kFinishEnd});
   Begin(LimitOf(4), {.tokens = {}, .tokens_max = 20});
   EXPECT_EQ(TakeAllPieces(*source_).text, "a");
-  EXPECT_EQ(inner_.parts().size(), 1u);
+  EXPECT_EQ(inner_.portions().size(), 1u);
 }
 
 TEST_F(BudgetedSourceTest, APortionThatPredictsNothingEndsTheAnswer) {
   inner_.Put({});
   Begin(LimitOf(4), {.tokens = {}, .tokens_max = 20});
   EXPECT_EQ(TakeAllPieces(*source_).text, "");
-  EXPECT_EQ(inner_.parts().size(), 1u);
+  EXPECT_EQ(inner_.portions().size(), 1u);
 }
 
 TEST_F(BudgetedSourceTest, ReasoningThatClosesInItsBudgetLeavesTheRestOfTheLimit) {
   inner_.Put({.pieces = {LetterPiece({1}), LetterPiece({9}), LetterPiece({3})}});
   Begin(LimitOf(3), {.tokens = {}, .tokens_max = 20});
   EXPECT_EQ(TakeAllPieces(*source_).text, "aic");
-  EXPECT_EQ(inner_.parts().size(), 1u);
+  EXPECT_EQ(inner_.portions().size(), 1u);
 }
 
 TEST_F(BudgetedSourceTest, WhatCannotBePreparedIsAnErrorAndBeginsNothing) {
@@ -107,7 +107,7 @@ TEST_F(BudgetedSourceTest, WhatCannotBePreparedIsAnErrorAndBeginsNothing) {
   const SourceEnd end = TakeAllPieces(*source_);
   EXPECT_EQ(end.text, "ab");
   EXPECT_EQ(end.error, "gone");
-  EXPECT_EQ(inner_.parts().size(), 1u);
+  EXPECT_EQ(inner_.portions().size(), 1u);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ struct Outcome {
   }
 };
 
-Await<Outcome> AnswerWhole(Tenant& tenant, AnswerRequest request) {
+Await<Outcome> AnswerWhole(TenantSession& tenant, AnswerRequest request) {
   Outcome outcome;
   auto answer = co_await Answer::Start(tenant, std::move(request));
   if (!answer) {

@@ -39,9 +39,9 @@ SourceEnd TakeAllPieces(http::PieceSource& source) {
   return end;
 }
 
-Status ScriptedSource::Begin(const http::GenerationPart& part) {
-  parts_.push_back(part);
-  appended_.emplace_back(part.tokens.begin(), part.tokens.end());
+Status ScriptedSource::Begin(const http::GenerationPortion& portion) {
+  portions_.push_back(portion);
+  appended_.emplace_back(portion.tokens.begin(), portion.tokens.end());
   if (generations_.empty()) return Fail(Code::kInternal, "no further generation is written");
   present_ = std::move(generations_.front());
   generations_.pop_front();

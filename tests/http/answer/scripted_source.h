@@ -22,11 +22,11 @@ class ScriptedSource final : public http::PieceSource {
 
   void Put(Generation generation) { generations_.push_back(std::move(generation)); }
   // What Begin was given, in order; `tokens` are in `appended`.
-  const std::vector<http::GenerationPart>& parts() const { return parts_; }
+  const std::vector<http::GenerationPortion>& portions() const { return portions_; }
   const std::vector<std::vector<TokenId>>& appended() const { return appended_; }
   int prepared() const { return prepared_; }
 
-  Status Begin(const http::GenerationPart& part) override;
+  Status Begin(const http::GenerationPortion& portion) override;
   http::Await<Result<std::optional<http::AnswerPiece>>> Next() override;
   http::Await<Result<bool>> Prepare() override;
   const wire::GenerateResult& result() const override { return result_; }
@@ -34,7 +34,7 @@ class ScriptedSource final : public http::PieceSource {
  private:
   std::deque<Generation> generations_;
   std::optional<Generation> present_;
-  std::vector<http::GenerationPart> parts_;
+  std::vector<http::GenerationPortion> portions_;
   std::vector<std::vector<TokenId>> appended_;
   wire::GenerateResult result_{};
   std::size_t at_ = 0;  // the next of the present pieces

@@ -1,5 +1,5 @@
 // Tests ShiftedSource: a context that is full ends the answer, or is shifted.
-#include "http/answer/shifted_source.h"
+#include "http/answer/piece_source.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace kvd::test {
 namespace {
 
-using http::GenerationPart;
+using http::GenerationPortion;
 using http::ShiftedSource;
 
 // A context whose room a test sets; a shift gives three cells.
@@ -34,7 +34,7 @@ class FakeContext final : public http::BoundedContext {
 class FillingSource final : public http::PieceSource {
  public:
   FillingSource(ScriptedSource& inner, FakeContext& context) : inner_(inner), context_(context) {}
-  Status Begin(const GenerationPart& part) override { return inner_.Begin(part); }
+  Status Begin(const GenerationPortion& portion) override { return inner_.Begin(portion); }
   http::Await<Result<std::optional<http::AnswerPiece>>> Next() override {
     auto piece = co_await inner_.Next();
     if (piece && *piece) context_.cells_left -= static_cast<std::uint32_t>((*piece)->tokens.size());
@@ -69,15 +69,15 @@ TEST_F(ShiftedSourceTest, AnAnswerThatFitsIsOneGeneration) {
   scripted_.Put({.pieces = {LetterPiece({1, 2})}});
   EXPECT_EQ(Run(shifts_, 2, 5).text, "ab");
   EXPECT_FALSE(shifts_.is_truncated());
-  EXPECT_EQ(scripted_.parts()[0].tokens_max, 2);
-  EXPECT_TRUE(scripted_.parts()[0].may_skip_last);
+  EXPECT_EQ(scripted_.portions()[0].tokens_max, 2);
+  EXPECT_TRUE(scripted_.portions()[0].may_skip_last);
 }
 
 TEST_F(ShiftedSourceTest, NoGenerationIsLongerThanTheRoom) {
   scripted_.Put({.pieces = {LetterPiece({1, 2})}});
   EXPECT_EQ(Run(ends_, 9, 2).text, "ab");
-  EXPECT_EQ(scripted_.parts()[0].tokens_max, 2);
-  EXPECT_TRUE(scripted_.parts()[0].may_skip_last);
+  EXPECT_EQ(scripted_.portions()[0].tokens_max, 2);
+  EXPECT_TRUE(scripted_.portions()[0].may_skip_last);
   EXPECT_TRUE(ends_.is_truncated());
   EXPECT_TRUE(context_.is_done_of_shifts.empty());
 }
@@ -89,20 +89,20 @@ TEST_F(ShiftedSourceTest, AShiftContinuesTheAnswerUpToItsLimit) {
   EXPECT_EQ(Run(shifts_, 6, 2).text, "abcdef");
   EXPECT_TRUE(shifts_.is_truncated());
   EXPECT_EQ(context_.is_done_of_shifts, (std::vector<bool>{false, false}));
-  ASSERT_EQ(scripted_.parts().size(), 3u);
-  EXPECT_FALSE(scripted_.parts()[0].may_skip_last) << "a shift continues it";
-  EXPECT_EQ(scripted_.parts()[1].tokens_max, 3);
-  EXPECT_EQ(scripted_.parts()[1].first, 3u);
-  EXPECT_EQ(scripted_.parts()[1].flags, wire::kContinue | wire::kResumeSampler);
-  EXPECT_EQ(scripted_.parts()[2].tokens_max, 1);
-  EXPECT_TRUE(scripted_.parts()[2].may_skip_last);
+  ASSERT_EQ(scripted_.portions().size(), 3u);
+  EXPECT_FALSE(scripted_.portions()[0].may_skip_last) << "a shift continues it";
+  EXPECT_EQ(scripted_.portions()[1].tokens_max, 3);
+  EXPECT_EQ(scripted_.portions()[1].first, 3u);
+  EXPECT_EQ(scripted_.portions()[1].flags, wire::kContinue | wire::kResumeSampler);
+  EXPECT_EQ(scripted_.portions()[2].tokens_max, 1);
+  EXPECT_TRUE(scripted_.portions()[2].may_skip_last);
 }
 
 TEST_F(ShiftedSourceTest, WithoutALimitTheAnswerContinuesUntilTheModelEndsIt) {
   scripted_.Put({.pieces = {LetterPiece({1, 2})}});
   scripted_.Put({.pieces = {LetterPiece({3, 4})}, .finish = wire::kFinishEnd});
-  EXPECT_EQ(Run(shifts_, GenerationPart::kNoLimit, 2).text, "abcd");
-  EXPECT_EQ(scripted_.parts()[1].tokens_max, 3);
+  EXPECT_EQ(Run(shifts_, GenerationPortion::kNoLimit, 2).text, "abcd");
+  EXPECT_EQ(scripted_.portions()[1].tokens_max, 3);
 }
 
 TEST_F(ShiftedSourceTest, AnAnswerThatTheModelEndsInAFullContextIsWhole) {
@@ -124,7 +124,7 @@ TEST_F(ShiftedSourceTest, AModelThatAllowsNoShiftEndsTheAnswer) {
   scripted_.Put({.pieces = {LetterPiece({1, 2})}});
   EXPECT_EQ(Run(shifts_, 6, 2).text, "ab");
   EXPECT_TRUE(shifts_.is_truncated());
-  EXPECT_EQ(scripted_.parts().size(), 1u);
+  EXPECT_EQ(scripted_.portions().size(), 1u);
 }
 
 TEST_F(ShiftedSourceTest, WhatCannotBePreparedIsAnErrorAndShiftsNothing) {

@@ -9,9 +9,7 @@
 
 #include "base/text.h"
 #include "http/api/json_text.h"
-#include "http/api/openai_chat.h"
-#include "http/api/responses_routes.h"
-#include "http/api/template_routes.h"
+#include "http/api/routes.h"
 #include "tests/e2e/support/temporary_folder.h"
 #include "tests/http/api/support/event_list.h"
 #include "tests/http/api/support/route_fixture.h"
@@ -35,7 +33,7 @@ class ChatRoutesTest : public test::RouteTest {
     settings_.slot_count = 2;
     AddOpenAiChatRoutes(gateway_, router_);
   }
-  Reply Ask(std::string members) {
+  GatewayReply Ask(std::string members) {
     return Post("/v1/chat/completions",
                 R"({"messages":[{"role":"user","content":"Where is the kite?"}],)" +
                     std::move(members) + "}");
@@ -103,7 +101,7 @@ TEST_F(ChatRoutesTest, MessagesWithoutContentAreAcceptedOnlyWhereAllowed) {
                                  R"(,"chat_template":)" + JsonText(TextValue(chosen)) + "}";
         for (const char* const path :
              {"/v1/chat/completions", "/v1/chat/completions/input_tokens", "/apply-template"}) {
-          const Reply reply = Post(path, text);
+          const GatewayReply reply = Post(path, text);
           EXPECT_TRUE(reply.status == 200 || reply.status == 400) << reply.status << reply.body;
         }
       }
@@ -147,7 +145,7 @@ TEST_F(ChatRoutesTest, AForkWhoseTemplateWritesNothingIsRefused) {
   ASSERT_TRUE(Run(session->Publish(tenant().slots().at(0).sequence, "tale", 0, {})));
   for (const std::string& source : {id, std::string("tale")}) {
     for (const char* const prompts : {R"(["a"])", R"(["a","b"])"}) {
-      const Reply reply =
+      const GatewayReply reply =
           Post("/v1/chat/completions", Concat(R"({"fork_from":")", source, R"(","prompts":)",
                                               prompts, R"(,"chat_template":"{% set x = 1 %}"})"));
       EXPECT_EQ(ErrorOf(reply), "400 prompts[0]: the chat template writes no text for it");
@@ -211,7 +209,7 @@ TEST_F(ChatRoutesTest, ExceedingALimitOfTheRequestIsAClientError) {
 TEST_F(ChatRoutesTest, AStreamNamesTheRoleOnceAndEndsWithDone) {
   Start();
   const Value whole = Chat(R"("max_tokens":8)");
-  const Reply stream = Ask(R"("max_tokens":8,"stream":true)");
+  const GatewayReply stream = Ask(R"("max_tokens":8,"stream":true)");
   EXPECT_THAT(stream.body, ::testing::EndsWith("data: [DONE]\n\n"));
   const std::vector<Value> events = EventsOf(stream.body);
   ASSERT_GE(events.size(), 3u);

@@ -2,8 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "http/api/llama_completion.h"
-#include "http/api/openai_completions.h"
-#include "http/api/tokenize_routes.h"
+#include "http/api/routes.h"
 #include "tests/http/api/support/event_list.h"
 #include "tests/http/api/support/route_fixture.h"
 #include "tests/support/tiny_model.h"
@@ -71,7 +70,8 @@ TEST_F(CompletionRoutesTest, ASequenceThatCannotBeRewoundIsComputedAgain) {
 TEST_F(CompletionRoutesTest, AStreamHasTheTextOfTheWholeReply) {
   Start();
   const Value whole = Complete(R"("prompt":"Once","n_predict":12)");
-  const Reply stream = Post("/completion", R"({"prompt":"Once","n_predict":12,"stream":true})");
+  const GatewayReply stream =
+      Post("/completion", R"({"prompt":"Once","n_predict":12,"stream":true})");
   EXPECT_EQ(stream.content_type, kEventStreamType);
   const std::vector<Value> events = EventsOf(stream.body);
   std::string text;
@@ -185,7 +185,8 @@ TEST_F(CompletionRoutesTest, ErrorsBeforeAStreamNameTheField) {
   EXPECT_THAT(ErrorOf(Post("/completion", "{\"prompt\":" + deep)), StartsWith("400 body: "));
   std::string words;
   for (int i = 0; i < 9000; ++i) words += "word ";
-  const Reply too_long = Post("/completion", "{\"stream\":true,\"prompt\":\"" + words + "\"}");
+  const GatewayReply too_long =
+      Post("/completion", "{\"stream\":true,\"prompt\":\"" + words + "\"}");
   EXPECT_EQ(too_long.status, 400);
   EXPECT_THAT(too_long.body, HasSubstr("exceed_context_size_error"));
 }
@@ -230,7 +231,7 @@ TEST_F(CompletionRoutesTest, OpenAiRepliesHaveChoicesUsageAndAnEcho) {
 
 TEST_F(CompletionRoutesTest, AnOpenAiStreamEndsWithUsageAndDone) {
   Start();
-  const Reply reply = Post(
+  const GatewayReply reply = Post(
       "/v1/completions",
       R"({"prompt":"Once","max_tokens":4,"stream":true,"stream_options":{"include_usage":true}})");
   EXPECT_THAT(reply.body, HasSubstr("data: [DONE]\n\n"));

@@ -1,12 +1,11 @@
 // Tests the routes of embeddings and rerankers with a real daemon over a small encoder.
-#include "http/api/embedding_routes.h"
+#include "http/api/routes.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
 
 #include "http/api/llama_completion.h"
-#include "http/api/rerank_routes.h"
 #include "tests/http/api/support/route_fixture.h"
 #include "tests/support/tiny_model.h"
 

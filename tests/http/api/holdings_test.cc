@@ -57,13 +57,14 @@ class HoldingsTest : public test::RouteTest, public ::testing::WithParamInterfac
     caller_ = tenant;
     return call();
   }
-  Reply PostAs(const std::string& tenant, const std::string& target, std::string body) {
+  GatewayReply PostAs(const std::string& tenant, const std::string& target, std::string body) {
     return As(tenant, [&] { return Post(target, std::move(body)); });
   }
-  Reply AskAs(const std::string& tenant, std::string_view method, const std::string& target) {
+  GatewayReply AskAs(const std::string& tenant, std::string_view method,
+                     const std::string& target) {
     return As(tenant, [&] { return Ask(method, target); });
   }
-  Reply Complete(const std::string& tenant, const std::string& members = "") {
+  GatewayReply Complete(const std::string& tenant, const std::string& members = "") {
     return PostAs(
         tenant, "/completion",
         R"({"prompt":"The kite is in the shed behind the mill.","n_predict":2)" + members + "}");
@@ -79,7 +80,7 @@ class HoldingsTest : public test::RouteTest, public ::testing::WithParamInterfac
   // Publishes the cells of the tenant's slot 0.
   void Publish(const std::string& tenant, const std::string& name, std::uint16_t flags) {
     Complete(tenant, R"(,"id_slot":0)");
-    Tenant& owner = **gateway_.Find(tenant, "");
+    TenantSession& owner = **gateway_.Find(tenant, "");
     const auto session = SessionOf(tenant);
     const auto fork = Run(session->Fork(owner.slots().at(0).sequence, -1));
     ASSERT_TRUE(fork);

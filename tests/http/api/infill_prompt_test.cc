@@ -1,4 +1,4 @@
-#include "http/api/infill_prompt.h"
+#include "http/api/infill.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

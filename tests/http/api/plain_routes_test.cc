@@ -2,15 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "base/text.h"
-#include "http/api/embedding_routes.h"
-#include "http/api/health_routes.h"
-#include "http/api/lora_routes.h"
-#include "http/api/metrics_routes.h"
-#include "http/api/model_routes.h"
-#include "http/api/props_routes.h"
-#include "http/api/refused_routes.h"
-#include "http/api/rerank_routes.h"
-#include "http/api/tokenize_routes.h"
+#include "http/api/routes.h"
 #include "tests/http/api/support/route_fixture.h"
 
 namespace kvd::http {
@@ -167,7 +159,7 @@ TEST_F(PlainRoutesTest, MetricsAreServedOnlyIfEnabled) {
   Start();
   EXPECT_THAT(ErrorOf(Get("/metrics")), StartsWith("501 This server does not support metrics"));
   settings_.serves_metrics = true;
-  const Reply reply = Get("/metrics");
+  const GatewayReply reply = Get("/metrics");
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.content_type, "text/plain; version=0.0.4");
   ASSERT_EQ(reply.headers.size(), 1u);

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "http/api/body.h"
 #include "http/api/reply_fields.h"
+#include "http/api/route_kinds.h"
 #include "text/json.h"
 
 namespace kvd::http {

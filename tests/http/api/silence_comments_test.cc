@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "http/loop/signal.h"
+#include "http/loop/await.h"
 #include "tests/http/recording_responder.h"
 
 namespace kvd::http {
@@ -46,7 +46,7 @@ class SilenceCommentsTest : public ::testing::Test {
 TEST_F(SilenceCommentsTest, CommentsBeginAStreamAndSeparateItsEvents) {
   Run(milliseconds(2), [this](Responder& to) -> Await<void> {
     co_await WaitFor(":\n\n:\n\n");
-    Reply head{.body = {}, .content_type = std::string(kEventStreamType)};
+    GatewayReply head{.body = {}, .content_type = std::string(kEventStreamType)};
     EXPECT_TRUE(co_await to.Begin(std::move(head)));
     client_.text.clear();
     EXPECT_TRUE(co_await to.Write("data: 1\n\n"));
@@ -62,7 +62,7 @@ TEST_F(SilenceCommentsTest, AnErrorAfterCommentsIsAnEvent) {
   Run(milliseconds(2), [this](Responder& to) -> Await<void> {
     co_await WaitFor(":\n\n");
     client_.text.clear();
-    Reply reply{.status = 500, .body = "{\"error\":1}"};
+    GatewayReply reply{.status = 500, .body = "{\"error\":1}"};
     EXPECT_TRUE(co_await to.Send(std::move(reply)));
   });
   EXPECT_EQ(client_.text, "event: error\ndata: {\"error\":1}\n\n");
@@ -72,7 +72,7 @@ TEST_F(SilenceCommentsTest, AnErrorAfterCommentsIsAnEvent) {
 
 TEST_F(SilenceCommentsTest, AnErrorBeforeCommentsIsAReply) {
   Run(std::chrono::hours(1), [](Responder& to) -> Await<void> {
-    Reply reply{.status = 404, .body = "{}"};
+    GatewayReply reply{.status = 404, .body = "{}"};
     EXPECT_TRUE(co_await to.Send(std::move(reply)));
   });
   ASSERT_TRUE(client_.whole);

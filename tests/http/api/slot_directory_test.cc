@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 class SlotDirectoryTest : public ::testing::Test {
  protected:
-  SlotDirectory Open(SlotPlace place = {
+  SlotDirectory Open(SlotFolder place = {
                          .directory = {}, .folder = {}, .bytes_max = 1u << 20, .count_max = 100}) {
     place.directory = folder_.path().string();
     return std::move(*SlotDirectory::Open(place));
@@ -61,7 +61,7 @@ TEST_F(SlotDirectoryTest, EachTenantHasAFolderThatOthersCannotReach) {
 
 TEST_F(SlotDirectoryTest, ALinkInPlaceOfTheFolderOfATenantIsNotFollowed) {
   std::filesystem::create_directory_symlink("/tmp", PathOf("tenant-eve"));
-  const SlotPlace place{.directory = folder_.path().string(), .folder = "tenant-eve"};
+  const SlotFolder place{.directory = folder_.path().string(), .folder = "tenant-eve"};
   EXPECT_EQ(SlotDirectory::Open(place).error().code, Code::kIo);
 }
 

@@ -1,6 +1,6 @@
 // Tests the slot files with a real daemon: what llama-server's own test expects (its test_slot_save
 // with the same model family), and files that are cut or damaged.
-#include "http/api/slot_routes.h"
+#include "http/api/routes.h"
 
 #include <gmock/gmock.h>
 
@@ -40,7 +40,7 @@ class SlotRoutesTest : public test::RouteTest {
     request.sampling = DefaultSamplingAt(0.0f);
     return Run(Predicted(tenant(), std::move(request)));
   }
-  static Await<std::uint32_t> Predicted(Tenant& tenant, AnswerRequest request) {
+  static Await<std::uint32_t> Predicted(TenantSession& tenant, AnswerRequest request) {
     auto answer = co_await Answer::Start(tenant, std::move(request));
     EXPECT_TRUE(answer) << answer.error().message;
     if (!answer) co_return 0;
@@ -52,7 +52,7 @@ class SlotRoutesTest : public test::RouteTest {
     const AnswerEnd& end = (*answer)->end();
     co_return end.prompt_tokens - end.cached_tokens;
   }
-  Reply Act(std::string_view slot, std::string_view action, std::string_view name) {
+  GatewayReply Act(std::string_view slot, std::string_view action, std::string_view name) {
     return Post("/slots/" + std::string(slot) + "?action=" + std::string(action),
                 R"({"filename":")" + std::string(name) + "\"}");
   }
@@ -171,7 +171,7 @@ TEST_F(SlotRoutesTest, DamagedFilesAreRefusedOrHarmless) {
       damaged[at] = static_cast<char>(random());
     }
     WriteFile("damaged.bin", damaged);
-    const Reply reply = Act("0", "restore", "damaged.bin");
+    const GatewayReply reply = Act("0", "restore", "damaged.bin");
     ASSERT_TRUE(reply.status == 200 || reply.status == 400) << reply.status << reply.body;
   }
   EXPECT_EQ(At(ValueOf(Act("0", "restore", "whole.bin")), "n_restored").integer(), 4);

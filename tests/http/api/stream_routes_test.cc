@@ -1,5 +1,5 @@
 // Tests the routes of streams that outlive their clients.
-#include "http/api/stream_routes.h"
+#include "http/api/routes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 Await<void> SayHello(Responder& responder) {
-  Reply head{.body = {}, .content_type = std::string(kEventStreamType)};
+  GatewayReply head{.body = {}, .content_type = std::string(kEventStreamType)};
   co_await responder.Begin(std::move(head));
   co_await responder.Write("hello");
   co_await responder.End();

@@ -2,11 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "http/api/llama_completion.h"
-#include "http/api/metrics_routes.h"
-#include "http/api/model_routes.h"
-#include "http/api/props_routes.h"
-#include "http/api/slot_routes.h"
-#include "http/api/tokenize_routes.h"
+#include "http/api/routes.h"
 #include "tests/http/api/support/route_fixture.h"
 
 namespace kvd::http {

@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "http/backend/user_daemon.h"
-
 namespace kvd::http {
 namespace {
 

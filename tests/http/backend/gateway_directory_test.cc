@@ -8,7 +8,6 @@
 #include <iterator>
 #include <string>
 
-#include "http/backend/session_store.h"
 #include "tests/e2e/support/temporary_folder.h"
 
 namespace kvd::http {

@@ -26,7 +26,7 @@ using http::Responder;
 // Each handler takes what it needs by value, because a coroutine keeps its arguments only.
 Await<void> Throw(Responder& responder, bool begins) {
   if (begins) {
-    http::Reply head{.body = {}, .content_type = std::string(http::kEventStreamType)};
+    http::GatewayReply head{.body = {}, .content_type = std::string(http::kEventStreamType)};
     co_await responder.Begin(std::move(head));
     co_await responder.Write("data: 1\n\n");
   }
@@ -39,7 +39,7 @@ Await<void> ThrowNumber() {
 }
 
 Await<void> WriteAndStop(Responder& responder, std::size_t bytes) {
-  http::Reply head{.body = {}, .content_type = std::string(http::kEventStreamType)};
+  http::GatewayReply head{.body = {}, .content_type = std::string(http::kEventStreamType)};
   co_await responder.Begin(std::move(head));
   for (std::size_t i = 0; i < bytes; i += 1000) co_await responder.Write(std::string(1000, 'x'));
   co_await Forever();

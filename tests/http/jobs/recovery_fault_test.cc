@@ -9,7 +9,7 @@
 
 #include "base/file_calls.h"
 #include "http/answer/response_store.h"
-#include "http/answer/slot_file.h"
+#include "http/answer/slots.h"
 #include "tests/http/jobs/stream_folder.h"
 
 namespace kvd::test {

@@ -144,7 +144,7 @@ Await<void> Forever() {
 
 Await<void> AnswerHealthily(const http::Request&, http::Responder& responder) {
   const auto journal = http::JournalOf(responder);
-  http::Reply head{.body = {}, .content_type = std::string(http::kEventStreamType)};
+  http::GatewayReply head{.body = {}, .content_type = std::string(http::kEventStreamType)};
   co_await responder.Begin(std::move(head));
   if (journal) {
     (void)journal->TakeStart();

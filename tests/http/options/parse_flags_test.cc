@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "http/options/flag.h"
 #include "tests/e2e/support/temporary_folder.h"
 
 namespace kvd::http::parse_flags_test {

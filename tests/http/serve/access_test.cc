@@ -16,15 +16,15 @@ Request RequestWith(std::vector<Header> headers) {
   return request;
 }
 
-int StatusOf(const Access& access, std::vector<Header> headers,
+int StatusOf(const AccessRules& access, std::vector<Header> headers,
              RouteAccess route_access = RouteAccess::kKey) {
   Request request = RequestWith(std::move(headers));
-  const std::optional<Reply> refusal = access.Refuse(request, route_access);
+  const std::optional<GatewayReply> refusal = access.Refuse(request, route_access);
   return refusal ? refusal->status : 200;
 }
 
 TEST(AccessTest, NeedsAKeyIfThereAreKeys) {
-  const Access access({.check_key = CheckKeyList({"first", "second"}, "everyone")});
+  const AccessRules access({.check_key = CheckKeyList({"first", "second"}, "everyone")});
   EXPECT_EQ(StatusOf(access, {{"Authorization", "Bearer first"}}), 200);
   EXPECT_EQ(StatusOf(access, {{"authorization", "bearer second"}}), 200);
   EXPECT_EQ(StatusOf(access, {{"X-Api-Key", "second"}}), 200);
@@ -41,16 +41,17 @@ TEST(AccessTest, NeedsAKeyIfThereAreKeys) {
   EXPECT_FALSE(access.Refuse(request, RouteAccess::kKey));
   EXPECT_EQ(request.key, "second");
   EXPECT_EQ(request.tenant, "everyone");
-  const std::optional<Reply> refusal = access.Refuse(request = RequestWith({}), RouteAccess::kKey);
+  const std::optional<GatewayReply> refusal =
+      access.Refuse(request = RequestWith({}), RouteAccess::kKey);
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->body,
             R"({"error":{"code":401,"message":"Invalid API Key","type":"authentication_error"}})");
 }
 
 TEST(AccessTest, AsksTheTenantsForTheOwnerOfAKey) {
-  const Access access({.check_key = [](std::string_view key) -> Result<Caller> {
+  const AccessRules access({.check_key = [](std::string_view key) -> Result<KeyOwner> {
     if (key != "k") return Fail(Code::kPermission, "no");
-    return Caller{"team"};
+    return KeyOwner{"team"};
   }});
   Request request = RequestWith({{"Authorization", "Bearer k"}});
   EXPECT_FALSE(access.Refuse(request, RouteAccess::kKey));
@@ -64,7 +65,7 @@ struct PageCase {
 };
 
 TEST(AccessTest, RefusesForeignPagesOnLoopbackWithoutKeys) {
-  const Access access(
+  const AccessRules access(
       {.host = "Gateway.local:1", .cors_origins = "https://app.example.com, localhost"});
   const std::vector<PageCase> cases = {
       {"127.0.0.1:8080", "", 200},
@@ -100,20 +101,20 @@ TEST(AccessTest, RefusesForeignPagesOnLoopbackWithoutKeys) {
   }
   EXPECT_EQ(StatusOf(access, {}), 200);  // HTTP/1.0 without a Host
   // A malformed Host does not equal a --host without a name.
-  EXPECT_EQ(StatusOf(Access({.host = "unix:/a"}), {{"Host", "[a"}}), 403);
+  EXPECT_EQ(StatusOf(AccessRules({.host = "unix:/a"}), {{"Host", "[a"}}), 403);
 }
 
 TEST(AccessTest, AppliesTheOriginCheckOnlyOnLoopback) {
-  const Access access({.is_loopback = false});
+  const AccessRules access({.is_loopback = false});
   EXPECT_EQ(StatusOf(access, {{"Host", "evil.com"}, {"Origin", "http://evil.com"}}), 200);
 }
 
 TEST(AccessTest, ServesAllOriginsIfTheOperatorNamesThem) {
-  const Access access({.cors_origins = "*"});
+  const AccessRules access({.cors_origins = "*"});
   EXPECT_EQ(StatusOf(access, {{"Host", "localhost"}, {"Origin", "http://evil.com"}}), 200);
 }
 
-std::string AllowedOrigin(const Access& access, std::string_view origin) {
+std::string AllowedOrigin(const AccessRules& access, std::string_view origin) {
   for (const Header& header : access.CorsHeaders(origin)) {
     if (header.name == "Access-Control-Allow-Origin") return header.value;
   }
@@ -122,13 +123,13 @@ std::string AllowedOrigin(const Access& access, std::string_view origin) {
 
 TEST(AccessTest, EchoesOriginsThatAreAllowed) {
   const KeyCheck check = CheckKeyList({"k"}, "");
-  const Access open({.check_key = check});
+  const AccessRules open({.check_key = check});
   for (const char* origin : {"localhost", "web.mydomain.fr", "origin", "http://evil.com"}) {
     EXPECT_EQ(AllowedOrigin(open, origin), origin);
   }
   EXPECT_TRUE(open.CorsHeaders("").empty());
 
-  const Access own({.check_key = check, .cors_origins = "localhost"});
+  const AccessRules own({.check_key = check, .cors_origins = "localhost"});
   for (const char* origin : {"http://localhost", "http://localhost:8080", "http://127.0.0.1",
                              "http://127.0.0.1:3000", "http://[::1]", "http://[::1]:3000"}) {
     EXPECT_EQ(AllowedOrigin(own, origin), origin);
@@ -138,7 +139,7 @@ TEST(AccessTest, EchoesOriginsThatAreAllowed) {
     EXPECT_EQ(AllowedOrigin(own, origin), "") << origin;
   }
 
-  const Access keyless({});
+  const AccessRules keyless({});
   EXPECT_EQ(AllowedOrigin(keyless, "http://localhost:3000"), "http://localhost:3000");
   EXPECT_EQ(AllowedOrigin(keyless, "http://evil.com"), "");
 }

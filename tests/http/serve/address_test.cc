@@ -4,11 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "http/serve/address_range.h"
-#include "http/serve/forwarded_address.h"
-#include "http/serve/held_bodies.h"
 #include "http/serve/ip_address.h"
-#include "http/serve/listen_address.h"
+#include "http/serve/listening_socket.h"
+#include "http/serve/peer_counts.h"
 
 namespace kvd::http {
 namespace {

@@ -4,11 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "http/serve/error_reply.h"
 #include "http/serve/header_text.h"
-#include "http/serve/host_name.h"
-#include "http/serve/listen_address.h"
-#include "http/serve/reply_head.h"
+#include "http/serve/listening_socket.h"
+#include "http/serve/reply_writer.h"
+#include "http/serve/request.h"
 #include "http/serve/router.h"
 
 namespace kvd::http {
@@ -130,9 +129,9 @@ TEST(ErrorReplyTest, ReplacesBytesThatAreNotUtf8) {
 }
 
 TEST(ReplyHeadTest, TheHeadSaysHowTheBodyEnds) {
-  Reply reply;
+  GatewayReply reply;
   reply.body = "12345";
-  HeadForm form;
+  ReplyHeadOptions form;
   form.idle_time = std::chrono::seconds(7);
   std::string head = WriteReplyHead(reply, form);
   EXPECT_TRUE(head.starts_with("HTTP/1.1 200 OK\r\nServer: kvd/")) << head;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "http/serve/tls.h"
+#include "http/serve/byte_stream.h"
 
 namespace kvd::http::test {
 

@@ -12,22 +12,22 @@
 #include <new>
 
 #include "base/text.h"
-#include "http/loop/signal.h"
+#include "http/loop/await.h"
 
 namespace kvd::http::test {
 namespace {
 
 namespace asio = boost::asio;
 
-Reply TextReply(std::string text) {
-  Reply reply;
+GatewayReply TextReply(std::string text) {
+  GatewayReply reply;
   reply.body = std::move(text);
   reply.content_type = "text/plain";
   return reply;
 }
 
-Reply StreamHead() {
-  Reply head;
+GatewayReply StreamHead() {
+  GatewayReply head;
   head.content_type = std::string(kEventStreamType);
   return head;
 }
@@ -35,13 +35,13 @@ Reply StreamHead() {
 using Parts = std::vector<std::string>;
 
 Await<void> Health(const Request&, const Parts&, Responder& responder) {
-  Reply reply;
+  GatewayReply reply;
   reply.body = R"({"status":"ok"})";
   (void)co_await responder.Send(std::move(reply));
 }
 
 Await<void> EchoBody(const Request& request, const Parts&, Responder& responder) {
-  Reply reply = TextReply(request.body);
+  GatewayReply reply = TextReply(request.body);
   (void)co_await responder.Send(std::move(reply));
 }
 
@@ -49,19 +49,19 @@ Await<void> EchoHead(const Request& request, const Parts&, Responder& responder)
   std::string text = Concat(request.method, "\n", request.path, "\n");
   for (const auto& [name, value] : request.query) text += Concat(name, "=", value, ";");
   text += Concat("\n", request.key, "\n", request.tenant, "\n", request.header("hOST"), "\n");
-  Reply reply = TextReply(std::move(text));
+  GatewayReply reply = TextReply(std::move(text));
   (void)co_await responder.Send(std::move(reply));
 }
 
 Await<void> EchoParts(const Request&, const Parts& parts, Responder& responder) {
   std::string text;
   for (const std::string& part : parts) text += part + "|";
-  Reply reply = TextReply(std::move(text));
+  GatewayReply reply = TextReply(std::move(text));
   (void)co_await responder.Send(std::move(reply));
 }
 
 Await<void> StreamThree(const Request&, const Parts&, Responder& responder) {
-  Reply head = StreamHead();
+  GatewayReply head = StreamHead();
   const bool has_begun = co_await responder.Begin(std::move(head));
   if (!has_begun) co_return;
   for (const std::string piece : {"one", "", "two", "three"}) {
@@ -72,7 +72,7 @@ Await<void> StreamThree(const Request&, const Parts&, Responder& responder) {
 }
 
 Await<void> SendBig(const Request&, const Parts&, Responder& responder) {
-  Reply reply = TextReply(std::string(4u << 20, 'b'));
+  GatewayReply reply = TextReply(std::string(4u << 20, 'b'));
   (void)co_await responder.Send(std::move(reply));
 }
 
@@ -82,7 +82,7 @@ Await<void> Throw(const Request&, const Parts&, Responder&) {
 }
 
 Await<void> ThrowLate(const Request&, const Parts&, Responder& responder) {
-  Reply head = StreamHead();
+  GatewayReply head = StreamHead();
   (void)co_await responder.Begin(std::move(head));
   throw std::bad_alloc();
 }
@@ -90,19 +90,19 @@ Await<void> ThrowLate(const Request&, const Parts&, Responder& responder) {
 Await<void> SendNothing(const Request&, const Parts&, Responder&) { co_return; }
 
 Await<void> SendHalf(const Request&, const Parts&, Responder& responder) {
-  Reply head = StreamHead();
+  GatewayReply head = StreamHead();
   (void)co_await responder.Begin(std::move(head));
   (void)co_await responder.Write("half");
 }
 
 Await<void> SendSplit(const Request&, const Parts&, Responder& responder) {
-  Reply reply = TextReply("split");
+  GatewayReply reply = TextReply("split");
   reply.headers.push_back(Header{"X-Split", "a\r\nX-Injected: b"});
   (void)co_await responder.Send(std::move(reply));
 }
 
 Await<void> SendNoContent(const Request&, const Parts&, Responder& responder) {
-  Reply reply;
+  GatewayReply reply;
   reply.status = 204;
   (void)co_await responder.Send(std::move(reply));
 }
@@ -130,10 +130,10 @@ struct ToyServer::State {
   Loop loop;
   asio::executor_work_guard<Loop::executor_type> work{loop.get_executor()};
   Router router;
-  Access access;
+  AccessRules access;
   Signal released;
   bool is_released = false;
-  std::unique_ptr<Listener> listener;
+  std::unique_ptr<HttpListener> listener;
 };
 
 ToyServer::ToyServer(const ToyOptions& options) : state_(std::make_unique<State>(options.access)) {
@@ -144,8 +144,8 @@ ToyServer::ToyServer(const ToyOptions& options) : state_(std::make_unique<State>
   for (const std::string& network : options.trusted_proxies) {
     listen.trusted_proxies.push_back(*AddressRange::Read(network));
   }
-  Result<std::unique_ptr<Listener>> listener =
-      Listener::Create(state_->loop, listen, state_->router, state_->access);
+  Result<std::unique_ptr<HttpListener>> listener =
+      HttpListener::Create(state_->loop, listen, state_->router, state_->access);
   if (!listener) {
     std::fprintf(stderr, "%s\n", listener.error().message.c_str());
     std::abort();
@@ -184,17 +184,17 @@ void ToyServer::AddRoutes() {
   get("/nothing", SendNoContent);
   get("/wait", [this](const Request&, const Parts&, Responder& responder) -> Await<void> {
     co_await state_->WaitForEnd(*this, responder);
-    Reply reply = TextReply("waited");
+    GatewayReply reply = TextReply("waited");
     (void)co_await responder.Send(std::move(reply));
   });
   get("/wait-stream", [this](const Request&, const Parts&, Responder& responder) -> Await<void> {
-    Reply head = StreamHead();
+    GatewayReply head = StreamHead();
     (void)co_await responder.Begin(std::move(head));
     co_await state_->WaitForEnd(*this, responder);
     (void)co_await responder.End();
   });
   get("/flood", [this](const Request&, const Parts&, Responder& responder) -> Await<void> {
-    Reply head = StreamHead();
+    GatewayReply head = StreamHead();
     bool is_written = co_await responder.Begin(std::move(head));
     ++started_count;
     while (is_written) is_written = co_await responder.Write(std::string(64u << 10, 'f'));

@@ -1,4 +1,4 @@
-// ToyServer: a Listener with toy handlers, on a thread of its own.
+// ToyServer: an HttpListener with toy handlers, on a thread of its own.
 //
 //   GET    /health        public: {"status":"ok"}
 //   POST   /open          public: the body

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <functional>
 
-#include "http/serve/request_target.h"
+#include "http/serve/request.h"
 #include "tests/e2e/support/served_daemon.h"
 #include "text/json.h"
 
@@ -14,11 +14,11 @@ namespace {
 // Keeps the reply that a handler sends.
 class KeptReply final : public Responder {
  public:
-  Await<bool> Send(Reply reply) override {
+  Await<bool> Send(GatewayReply reply) override {
     sent_ = std::move(reply);
     co_return true;
   }
-  Await<bool> Begin(Reply head) override {
+  Await<bool> Begin(GatewayReply head) override {
     sent_ = std::move(head);
     sent_->body.clear();
     co_return true;
@@ -31,18 +31,18 @@ class KeptReply final : public Responder {
   bool is_gone() const override { return false; }
   void OnGone(std::function<void()>) override {}
 
-  const std::optional<Reply>& sent() const { return sent_; }
+  const std::optional<GatewayReply>& sent() const { return sent_; }
 
  private:
-  std::optional<Reply> sent_;
+  std::optional<GatewayReply> sent_;
 };
 
-Await<Reply> Handle(const Handler& handler, const Request& request,
-                    const std::vector<std::string>& parts) {
+Await<GatewayReply> Handle(const Handler& handler, const Request& request,
+                           const std::vector<std::string>& parts) {
   KeptReply kept;
   co_await handler(request, parts, kept);
   EXPECT_TRUE(kept.sent()) << "the handler has sent nothing";
-  co_return kept.sent().value_or(Reply{.status = 0, .body = {}});
+  co_return kept.sent().value_or(GatewayReply{.status = 0, .body = {}});
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ void RouteTest::ServeAs(std::vector<std::string> names) {
   const auto session = open("");
   ASSERT_TRUE(session) << session.error().message;
   static const std::string start(kStartLabel);
-  auto model = Run(Model::Create(**session, settings_, std::move(names)), &start);
+  auto model = Run(ServedModel::Create(**session, settings_, std::move(names)), &start);
   ASSERT_TRUE(model) << model.error().message;
   auto backend = std::make_unique<Backend>();
   backend->model = std::move(*model);
@@ -95,7 +95,7 @@ void RouteTest::RunUntil(const std::function<bool()>& is_done) {
   }
 }
 
-Reply RouteTest::Ask(std::string_view method, std::string_view target, std::string body) {
+GatewayReply RouteTest::Ask(std::string_view method, std::string_view target, std::string body) {
   auto read = ReadRequestTarget(target);
   EXPECT_TRUE(read) << target;
   Request request{.method = std::string(method),
@@ -111,14 +111,14 @@ Reply RouteTest::Ask(std::string_view method, std::string_view target, std::stri
   return Run(Handle(match.route->handler, request, match.parts), &match.route->pattern);
 }
 
-Value RouteTest::ValueOf(const Reply& reply) {
+Value RouteTest::ValueOf(const GatewayReply& reply) {
   EXPECT_EQ(reply.status, 200) << reply.body;
   const auto value = ParseJson(reply.body);
   EXPECT_TRUE(value) << reply.body;
   return value ? *value : Value();
 }
 
-std::string RouteTest::ErrorOf(const Reply& reply) {
+std::string RouteTest::ErrorOf(const GatewayReply& reply) {
   const auto value = ParseJson(reply.body);
   EXPECT_TRUE(value) << reply.body;
   if (!value || reply.status == 200) return std::to_string(reply.status);

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "http/answer/gateway.h"
-#include "http/loop/labelled_executor.h"
 #include "http/loop/turn_watch.h"
 #include "http/serve/router.h"
 #include "tests/http/value_at.h"
@@ -49,24 +48,24 @@ class RouteTest : public ::testing::Test {
   static std::array<std::uint8_t, 16> TenantIdOf(const std::string& name);
 
   // Calls the route of a method and a target ("/slots?model=a").
-  Reply Ask(std::string_view method, std::string_view target, std::string body = {});
-  Reply Get(std::string_view target) { return Ask("GET", target); }
-  Reply Post(std::string_view target, std::string body) {
+  GatewayReply Ask(std::string_view method, std::string_view target, std::string body = {});
+  GatewayReply Get(std::string_view target) { return Ask("GET", target); }
+  GatewayReply Post(std::string_view target, std::string body) {
     return Ask("POST", target, std::move(body));
   }
   // The body of a reply as a value; fails the test if the status is not 200.
-  Value ValueOf(const Reply& reply);
+  Value ValueOf(const GatewayReply& reply);
   // "STATUS MESSAGE" of an error reply.
-  std::string ErrorOf(const Reply& reply);
+  std::string ErrorOf(const GatewayReply& reply);
 
-  Tenant& tenant() { return **gateway_.Find("", ""); }
+  TenantSession& tenant() { return **gateway_.Find("", ""); }
 
   Settings settings_;
   std::string caller_;           // the tenant of requests
   std::vector<Header> headers_;  // of requests
   Loop loop_;
   TurnWatch watch_{loop_};
-  Workers workers_;
+  LoopWorkers workers_;
   std::unique_ptr<Jobs> jobs_ = std::move(*Jobs::Open(loop_, {}));
   Gateway gateway_{loop_, workers_, settings_, *jobs_};
   Router router_;
