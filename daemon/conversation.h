@@ -12,12 +12,12 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/io_loop.h"
-#include "daemon/reply.h"
-#include "daemon/scheduler.h"
-#include "daemon/service.h"
-#include "daemon/session.h"
-#include "daemon/workers.h"
+#include "daemon/process/io_loop.h"
+#include "daemon/process/workers.h"
+#include "daemon/schedule/scheduler.h"
+#include "daemon/sessions/reply.h"
+#include "daemon/sessions/session.h"
+#include "daemon/verbs/service.h"
 
 namespace kvd {
 

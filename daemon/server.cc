@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/text.h"
-#include "daemon/client_process.h"
-#include "daemon/log.h"
+#include "daemon/process/log.h"
+#include "daemon/sessions/client_process.h"
 #include "engine/model/model_config.h"
 #include "shm/fd_passing.h"
 

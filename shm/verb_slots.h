@@ -37,7 +37,7 @@ enum class ArgumentSlot : std::uint8_t { kSequence, kSequence2, kP0, kP1, kArgum
 inline constexpr std::size_t kArgumentSlots = 5;
 
 // The access that a caller needs to the sequence, snapshot or file that a request names
-// (daemon/permissions.h).
+// (daemon/sessions/owners.h).
 enum class Access : std::uint8_t {
   kNone,    // no access is needed, because the request creates the object
   kRead,    // the caller lists, reads or forks the object

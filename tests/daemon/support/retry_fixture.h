@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/grammar_worker.h"
-#include "daemon/saved_states.h"
-#include "daemon/session_tokens.h"
+#include "daemon/requests/grammar_worker.h"
+#include "daemon/sessions/resumption.h"
+#include "daemon/stores/saved_states.h"
 #include "tests/daemon/support/service_fixture.h"
 
 namespace kvd::test {

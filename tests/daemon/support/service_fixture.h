@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/prompt_cache.h"
-#include "daemon/service.h"
+#include "daemon/stores/prompt_cache.h"
+#include "daemon/verbs/service.h"
 #include "tests/daemon/support/fake_engine.h"
 #include "tests/daemon/support/test_session.h"
 

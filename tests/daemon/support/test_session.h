@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "daemon/session.h"
+#include "daemon/sessions/session.h"
 #include "shm/channel.h"
 #include "shm/piece_codec.h"
 
