@@ -28,7 +28,7 @@ constexpr std::size_t kOutputPieceBytesMax = 256 << 10;
 constexpr std::size_t kActedOnMax = wire::kEntriesMax;
 
 // Runs a worker's call. If the call runs out of memory, only the call's request fails (kNoSpace).
-Reply CallWith(WorkControl& control, const WorkCall& work) {
+WireReply CallWith(WorkControl& control, const WorkCall& work) {
   try {
     if (const Status wanted = control.Continue(); !wanted) return ErrorReply(wanted.error());
     return work.call(control);
@@ -161,8 +161,7 @@ Status Conversation::LookForCancels() {
     KVD_TRY(const auto waiting, session_->PeekSubmission(submissions_seen_));
     if (!waiting) return {};
     const std::optional<RequestId> target = CancelledBy(*waiting);
-    if (!target || *target != static_cast<RequestId>(pending_->completion.request) ||
-        acted_on_.size() == kActedOnMax) {
+    if (!target || *target != pending_->request || acted_on_.size() == kActedOnMax) {
       continue;
     }
     if (parts_.workers.Cancel(session_->id(), *target)) acted_on_.push_back(*target);
@@ -179,11 +178,10 @@ bool Conversation::TakeActedOn(const wire::Submission& submission) {
 
 void Conversation::HandleSubmission() {
   Outcome outcome = HandleWith(parts_.service, session_, received_, std::move(received_share_));
-  pending_ = Pending{};
-  pending_->completion.request = received_.submission.request;
-  pending_->completion.verb = received_.submission.verb;
-  if (auto* const reply = std::get_if<Reply>(&outcome)) {
-    if (TakeActedOn(received_.submission) && reply->code == Code::kOk) {
+  pending_ = Pending{.request = static_cast<RequestId>(received_.submission.request),
+                     .verb = received_.submission.verb};
+  if (auto* const reply = std::get_if<WireReply>(&outcome)) {
+    if (TakeActedOn(received_.submission) && reply->code() == Code::kOk) {
       *reply = MakeReply(wire::CancelReply{.was_found = true});
     }
     return Answer(std::move(*reply));
@@ -196,8 +194,7 @@ void Conversation::Queue(WorkCall work) {
   in_work_ = true;
   submissions_seen_ = 0;
   parts_.workers.Queue(
-      {.owner = session_->owner(), .session = session_->id()},
-      static_cast<RequestId>(pending_->completion.request),
+      {.owner = session_->owner(), .session = session_->id()}, pending_->request,
       [work = std::move(work), mailbox = mailbox_, &loop = parts_.loop](WorkControl& control) {
         loop.Post([reply = CallWith(control, work), abandoned = work.abandoned, mailbox]() mutable {
           // The call runs on the io thread, so the conversation cannot end during the call.
@@ -213,45 +210,44 @@ void Conversation::Queue(WorkCall work) {
       });
 }
 
-void Conversation::Answer(Reply reply) {
+void Conversation::Answer(WireReply reply) {
   const std::size_t arena_bytes = session_->output_bytes_max();
-  PutReply(reply, &pending_->completion);
-  pending_->output = std::move(reply.output);
-  pending_->share = std::move(reply.share);
+  reply.SetRequest(pending_->request, pending_->verb);
   pending_->piece_bytes = arena_bytes;
-  if (reply.unit_bytes > 0 || pending_->output.size() > arena_bytes) {
+  if (reply.unit_bytes > 0 || reply.output.size() > arena_bytes) {
     const std::size_t unit = std::max<std::size_t>(reply.unit_bytes, 8);
     const std::size_t piece_bytes = std::min(kOutputPieceBytesMax, arena_bytes / 2);
     pending_->piece_bytes = piece_bytes / unit * unit;
   }
+  pending_->reply = std::move(reply);
   if (!SendPending()) TakeShareOfPending();
 }
 
 void Conversation::TakeShareOfPending() {
-  if (pending_->share != nullptr) return;
+  WireReply& reply = pending_->reply;
+  if (reply.share != nullptr) return;
   Share share(session_->account(), Resource::kHeldBytes);
-  const Status counted = share.Grow(pending_->output.size());
+  const Status counted = share.Grow(reply.output.size());
   if (counted) {
-    pending_->share = std::make_shared<const Share>(std::move(share));
+    reply.share = std::make_shared<const Share>(std::move(share));
     return;
   }
-  Reply refused = ErrorReply(counted.error());
-  pending_->completion.code = static_cast<std::uint8_t>(refused.code);
-  pending_->output = std::move(refused.output);
+  reply.SetError(counted.error().code, counted.error().message);
   pending_->sent_bytes = 0;
 }
 
 bool Conversation::SendPending() {
   for (;;) {
-    const std::size_t left = pending_->output.size() - pending_->sent_bytes;
+    const WireReply& reply = pending_->reply;
+    const std::size_t left = reply.output.size() - pending_->sent_bytes;
     const std::size_t piece_bytes = std::min(left, pending_->piece_bytes);
-    const auto piece = std::span(pending_->output).subspan(pending_->sent_bytes, piece_bytes);
+    const auto piece = std::span(reply.output).subspan(pending_->sent_bytes, piece_bytes);
     if (piece_bytes == left) {
-      if (!session_->TryFinal(pending_->completion, piece)) return false;
+      if (!session_->TryFinal(reply.completion, piece)) return false;
       pending_.reset();
       return true;
     }
-    if (!session_->TryMore(pending_->completion, piece)) return false;
+    if (!session_->TryMore(reply.completion, piece)) return false;
     pending_->sent_bytes += piece_bytes;
   }
 }

@@ -15,8 +15,8 @@
 #include "daemon/process/io_loop.h"
 #include "daemon/process/workers.h"
 #include "daemon/schedule/scheduler.h"
-#include "daemon/sessions/reply.h"
 #include "daemon/sessions/session.h"
+#include "daemon/sessions/wire_reply.h"
 #include "daemon/verbs/service.h"
 
 namespace kvd {
@@ -52,11 +52,11 @@ class Conversation {
  private:
   // An answer whose output is not sent completely.
   struct Pending {
-    wire::Completion completion{};
-    std::vector<std::byte> output;
+    RequestId request{};
+    std::uint16_t verb = 0;
+    WireReply reply{};
     std::size_t sent_bytes = 0;
     std::size_t piece_bytes = 0;
-    SharedShare share;  // the share that counts the output; null: the output is not counted yet
   };
   // A pointer to the conversation for the calls of workers, which may end after the conversation
   // has ended; the pointer is null when the conversation has ended.
@@ -80,7 +80,7 @@ class Conversation {
   // Returns whether the submission is a kCancel that LookForCancels has acted on, and removes the
   // cancelled request from acted_on_.
   bool TakeActedOn(const wire::Submission& submission);
-  void Answer(Reply reply);
+  void Answer(WireReply reply);
   // Counts the unsent output for the client's owner. If the output exceeds the owner's share, the
   // answer is replaced by the error kNoSpace.
   void TakeShareOfPending();

@@ -83,7 +83,7 @@ void DecodeRequest::Finish(const StepItem& item, std::span<const float>) {
     session().PublishLogits(*space, completion);
     if (is_final) SetEnded();
   } else if (left() == 0) {
-    SetFinal({.completion = completion, .output = {}});
+    SetFinal({.completion = completion});
   }
   if (left() > 0) TryProgress(done_, tokens_.size());
 }

@@ -88,7 +88,7 @@ void GenerationRequest::StreamPiece(std::span<const TokenId> tokens, std::string
         {Code::kTooLarge, Concat("result arena: a piece has ", piece_bytes,
                                  " bytes, the arena has ", session().output_bytes_max())});
   }
-  Answer piece{.completion = MakeCompletion(), .output = {}};
+  WireReply piece{.completion = MakeCompletion()};
   piece.output.resize(piece_bytes);
   wire::EncodePiece(view, piece.output);
   SetPiece(std::move(piece));

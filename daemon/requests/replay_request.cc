@@ -43,15 +43,14 @@ void ReplayRequest::DoWork(Engine&, std::size_t tokens) {
   }
   if (!*is_done) return TryProgress(rewind_->done, rewind_->tokens.size());
   const Rewind rewind = std::move(*std::exchange(rewind_, std::nullopt));
-  Result<Reply> answer = after_.finish(rewind);
-  if (!answer) {
+  Result<WireReply> reply = after_.finish(rewind);
+  if (!reply) {
     Undo();
-    return EndWith(answer.error());
+    return EndWith(reply.error());
   }
   after_.undo = nullptr;
-  wire::Completion completion = MakeCompletion();
-  PutReply(*answer, &completion);
-  SetFinal({.completion = completion, .output = std::move(answer->output)});
+  reply->SetRequest(id(), static_cast<std::uint16_t>(origin().verb));
+  SetFinal(std::move(*reply));
 }
 
 void ReplayRequest::OnCancel() {

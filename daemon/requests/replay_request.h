@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "daemon/schedule/computing_request.h"
-#include "daemon/sessions/reply.h"
+#include "daemon/sessions/wire_reply.h"
 
 namespace kvd {
 
@@ -17,7 +17,7 @@ namespace kvd {
 struct AfterReplay {
   // `finish` is called on the engine thread after the cells of the request's range are removed, and
   // returns the answer. If `finish` returns an error, the request ends with that error.
-  std::function<Result<Reply>(const Rewind&)> finish;
+  std::function<Result<WireReply>(const Rewind&)> finish;
   // `undo` is called when the request fails or is cancelled. `undo` may be empty.
   std::function<void()> undo;
 };

@@ -1,7 +1,6 @@
 #include "daemon/schedule/computing_request.h"
 
-#include <algorithm>
-#include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
@@ -42,12 +41,8 @@ void ComputingRequest::EndWith(const Error& error) {
   if (!has_appended_) acquired_.GiveBack();
   acquired_.Keep();
   piece_.reset();
-  Answer answer{.completion = MakeCompletion(), .output = {}};
-  answer.completion.code = static_cast<std::uint8_t>(error.code);
-  const std::size_t message_bytes = std::min(error.message.size(), kMessageBytesMax);
-  answer.output.resize(message_bytes);
-  if (message_bytes > 0) std::memcpy(answer.output.data(), error.message.data(), message_bytes);
-  final_ = std::move(answer);
+  final_ = WireReply{.completion = MakeCompletion()};
+  final_->SetError(error.code, std::string_view(error.message).substr(0, kMessageBytesMax));
 }
 
 bool ComputingRequest::Flush() {
@@ -65,7 +60,7 @@ bool ComputingRequest::Flush() {
 void ComputingRequest::SetEnded() {
   acquired_.Keep();
   KVD_ASSERT(!final_);
-  final_ = Answer{};
+  final_ = WireReply{};
   ended_ = true;
 }
 

@@ -15,6 +15,7 @@
 #include "daemon/schedule/step_clock.h"
 #include "daemon/sessions/session.h"
 #include "daemon/sessions/shares.h"
+#include "daemon/sessions/wire_reply.h"
 #include "engine/engine.h"
 #include "engine/memory/memory.h"
 #include "shm/prefix_reuse.h"
@@ -230,11 +231,6 @@ class ComputingRequest {
   bool waits_for_room() const { return piece_.has_value() || (final_.has_value() && !ended_); }
 
  protected:
-  struct Answer {
-    wire::Completion completion{};
-    std::vector<std::byte> output;
-  };
-
   const RequestOrigin& origin() const { return origin_; }
   // Returns a share of amount 0 for the buffers that the request's work allocates; the work
   // increases the share.
@@ -247,18 +243,15 @@ class ComputingRequest {
   bool has_piece() const { return piece_.has_value(); }
   void DropPiece() { piece_.reset(); }
   // Stores a piece that Flush will send. REQUIRES: !has_piece().
-  void SetPiece(Answer piece) { piece_ = std::move(piece); }
-  void SetFinal(Answer final) {
+  void SetPiece(WireReply piece) { piece_ = std::move(piece); }
+  void SetFinal(WireReply final) {
     acquired_.Keep();
     final_ = std::move(final);
   }
   // Sets the final answer to `reply`.
   template <class Typed>
   void SetReply(Typed reply) {
-    Answer answer{.completion = MakeCompletion(), .output = {}};
-    wire::PutReply(reply, &answer.completion);
-    answer.output = wire::TakeOutput(reply);
-    SetFinal(std::move(answer));
+    SetFinal(MakeReply(std::move(reply), MakeCompletion()));
   }
   // Records that the final answer was already published without Flush (logits that were written in
   // place).
@@ -273,8 +266,8 @@ class ComputingRequest {
   std::atomic<bool> cancelled_ = false;
   AcquiredSequence acquired_;
   bool has_appended_ = false;  // true: some tokens of the request are committed
-  std::optional<Answer> piece_;
-  std::optional<Answer> final_;
+  std::optional<WireReply> piece_;
+  std::optional<WireReply> final_;
   bool ended_ = false;
 };
 

@@ -15,7 +15,6 @@
 
 #include "base/unique_fd.h"
 #include "base/work_control.h"
-#include "daemon/sessions/reply.h"
 #include "daemon/sessions/shares.h"
 #include "daemon/stores/kept_samplers.h"
 #include "engine/engine.h"

@@ -92,31 +92,31 @@ Result<Outcome> Service::Do(const Call<wire::InfoArgs>&) {
   const auto uptime = std::chrono::steady_clock::now() - started_;
   const auto uptime_ms = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count());
-  return WorkCall{
-      .call = [this, uptime_ms, sessions = surroundings_.session_count()](WorkControl&) -> Reply {
-        wire::InfoReply info{};
-        FillModel(info, engine_);
-        FillPool(info, memory_.Usage());
-        FillProcess(info);
-        const EngineCounters counters = engine_.counters();
-        info.steps = counters.steps;
-        info.tokens_computed = counters.tokens_computed;
-        info.tokens_sampled = scheduler_.tokens_sampled();
-        const PrefixCounters prefixes = memory_.prefixes().counters();
-        info.prefix_prompts = scheduler_.prefix_sharing().prompts();
-        info.prefix_hits = scheduler_.prefix_sharing().hits();
-        std::ranges::copy(prefixes.tokens_reused, info.prefix_tokens_reused);
-        info.prefix_evictions = prefixes.evictions;
-        info.prefix_tokens_evicted = prefixes.tokens_evicted;
-        if (surroundings_.weights != nullptr) {
-          const WeightThread::Progress weights = surroundings_.weights->progress();
-          info.weight_bytes_read = weights.bytes_read;
-          info.weight_bytes_to_read = weights.bytes_to_read;
-        }
-        info.uptime_ms = uptime_ms;
-        info.sessions = sessions;
-        return MakeReply(wire::OneReply<wire::InfoReply>{info});
-      }};
+  return WorkCall{.call = [this, uptime_ms,
+                           sessions = surroundings_.session_count()](WorkControl&) -> WireReply {
+    wire::InfoReply info{};
+    FillModel(info, engine_);
+    FillPool(info, memory_.Usage());
+    FillProcess(info);
+    const EngineCounters counters = engine_.counters();
+    info.steps = counters.steps;
+    info.tokens_computed = counters.tokens_computed;
+    info.tokens_sampled = scheduler_.tokens_sampled();
+    const PrefixCounters prefixes = memory_.prefixes().counters();
+    info.prefix_prompts = scheduler_.prefix_sharing().prompts();
+    info.prefix_hits = scheduler_.prefix_sharing().hits();
+    std::ranges::copy(prefixes.tokens_reused, info.prefix_tokens_reused);
+    info.prefix_evictions = prefixes.evictions;
+    info.prefix_tokens_evicted = prefixes.tokens_evicted;
+    if (surroundings_.weights != nullptr) {
+      const WeightThread::Progress weights = surroundings_.weights->progress();
+      info.weight_bytes_read = weights.bytes_read;
+      info.weight_bytes_to_read = weights.bytes_to_read;
+    }
+    info.uptime_ms = uptime_ms;
+    info.sessions = sessions;
+    return MakeReply(wire::OneReply<wire::InfoReply>{info});
+  }};
 }
 
 Result<wire::OneReply<wire::CacheReply>> Service::Do(const Call<wire::CacheArgs>&) {

@@ -197,7 +197,7 @@ Result<Outcome> Service::Do(const Call<wire::WhyArgs>& call) {
 // counted on disk.
 
 Result<Outcome> Service::Do(const Call<wire::TenantsArgs>&) {
-  return WorkCall{.call = [this](WorkControl& work) -> Reply {
+  return WorkCall{.call = [this](WorkControl& work) -> WireReply {
     wire::ListReply<wire::TenantEntry> reply;
     for (const Shares::TenantState& state : shares_.ListTenants()) {
       if (Status goes_on = work.Continue(); !goes_on) return ErrorReply(goes_on.error());

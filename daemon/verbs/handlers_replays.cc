@@ -32,7 +32,7 @@ Result<Outcome> Service::SubmitReplay(const VerbRequest& request, SequenceHandle
 }
 
 Result<Outcome> Service::RemoveWithReplay(const Call<wire::RemoveRangeArgs>& call) {
-  const auto finish = [](const Rewind& rewind) -> Result<Reply> {
+  const auto finish = [](const Rewind& rewind) -> Result<WireReply> {
     return MakeReply(
         wire::EditReply{.cells = rewind.removed_cells, .replayed = rewind.tokens.size()});
   };
@@ -54,7 +54,7 @@ Result<Outcome> Service::ForkWithReplay(const Call<wire::ForkArgs>& call) {
   NoteLife(owner.life);
   const auto undo = [&memory = memory_, fork] { (void)memory.sequences().Drop(fork); };
   const auto finish = [this, fork, owner, count, cell_count,
-                       applied = call.applied()](const Rewind& rewind) -> Result<Reply> {
+                       applied = call.applied()](const Rewind& rewind) -> Result<WireReply> {
     wire::ForkReply reply{.first = fork,
                           .cells = cell_count,
                           .replayed = rewind.tokens.size(),
@@ -83,7 +83,7 @@ Result<Outcome> Service::CopyWithReplay(const Call<wire::CopyRangeArgs>& call) {
                                         std::nullopt, call.part()));
   const auto undo = [&memory = memory_, fork] { (void)memory.sequences().Drop(fork); };
   const auto finish = [this, fork, destination,
-                       applied = call.applied()](const Rewind& rewind) -> Result<Reply> {
+                       applied = call.applied()](const Rewind& rewind) -> Result<WireReply> {
     KVD_CHECK_OK(scheduler_.CheckIdle(destination));
     RequestTag whole = applied;
     whole.replayed = static_cast<std::uint32_t>(rewind.tokens.size());

@@ -175,9 +175,9 @@ Result<ExportWanted> WantedFrom(const wire::ExportStateParams& params) {
   return wanted;
 }
 
-Result<Reply> Export(Engine& engine, std::span<const SequenceHandle> handles, OwnerId reader,
-                     const ExportWanted& wanted, std::uint64_t bytes_max,
-                     const std::shared_ptr<OwnerAccount>& account, WorkControl& work) {
+Result<WireReply> Export(Engine& engine, std::span<const SequenceHandle> handles, OwnerId reader,
+                         const ExportWanted& wanted, std::uint64_t bytes_max,
+                         const std::shared_ptr<OwnerAccount>& account, WorkControl& work) {
   std::vector<SequenceExport> exports;
   exports.reserve(handles.size());
   for (const SequenceHandle handle : handles) {
@@ -200,7 +200,7 @@ Result<Reply> Export(Engine& engine, std::span<const SequenceHandle> handles, Ow
   }
   KVD_CHECK_OK(WriteState(engine, items, wanted.profile, std::move(sections), wanted.parts,
                           reply.state, work));
-  Reply answer = MakeReply(std::move(reply));
+  WireReply answer = MakeReply(std::move(reply));
   answer.share = std::make_shared<const Share>(std::move(share));
   return answer;
 }

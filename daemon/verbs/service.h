@@ -27,7 +27,6 @@
 #include "daemon/schedule/computing_request.h"
 #include "daemon/schedule/scheduler.h"
 #include "daemon/sessions/owners.h"
-#include "daemon/sessions/reply.h"
 #include "daemon/sessions/session.h"
 #include "daemon/sessions/shares.h"
 #include "daemon/stores/kept_samplers.h"

@@ -1,5 +1,5 @@
 // VerbRequest: a submission as the service handles it. Call: a VerbRequest with its typed
-// arguments.
+// arguments. Outcome: how the submission is answered.
 //
 // VerbRequest and Call are plain views that are valid while Service::Handle runs. The arguments in
 // a Call have passed wire::ValidateSubmission. Before a handler is called, the service has checked
@@ -8,15 +8,19 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "base/work_control.h"
 #include "daemon/schedule/computing_request.h"
 #include "daemon/sessions/owners.h"
 #include "daemon/sessions/session.h"
 #include "daemon/sessions/shares.h"
+#include "daemon/sessions/wire_reply.h"
 #include "engine/memory/memory.h"
 #include "shm/verb_table.h"
 
@@ -55,6 +59,19 @@ struct VerbRequest {
             .share = share};
   }
 };
+
+// The type of an Outcome says how a submission is answered: a WireReply is sent at once, a WorkCall
+// computes the reply on a worker, and with AnsweredByScheduler the scheduler sends the reply.
+struct AnsweredByScheduler {};
+struct WorkCall {
+  // `call` computes the reply. A call may take long, but returns soon after its WorkControl has
+  // returned kCancelled.
+  std::function<WireReply(WorkControl&)> call;
+  // If the connection is closed, `abandoned` is called on the io thread and the reply is not sent.
+  // `abandoned` may be empty.
+  std::function<void()> abandoned{};
+};
+using Outcome = std::variant<WireReply, WorkCall, AnsweredByScheduler>;
 
 template <wire::VerbArguments ArgsType>
 struct Call : VerbRequest {

@@ -15,6 +15,7 @@ using test::Join;
 using test::kOther;
 using test::kOwn;
 using test::Prompt;
+using test::ReceivedCompletion;
 using test::TestSession;
 using test::Tokens;
 using wire::Verb;
@@ -48,9 +49,8 @@ TEST_F(PrefixSharingTest, PromptsOfAClosedSessionAreReused) {
 TEST_F(PrefixSharingTest, OtherUidsAndOtherSaltsReuseNothing) {
   EXPECT_EQ(Compute(client_, Prompt(100)).tokens, 0u);
   EXPECT_EQ(Compute(stranger_, Prompt(100)).tokens, 0u);
-  wire::Submission create = Make(Verb::kCreate);
-  create.argument = 77;
-  const SequenceHandle salted = Call(client_, create).sequence;
+  wire::Submission create = Make(wire::CreateArgs{.cache_salt = 77});
+  const SequenceHandle salted = Call(client_, create).sequence();
   Start(client_, salted, Prompt(100));
   EXPECT_EQ(Finish(client_), (PrefixReuse{0, PrefixOrigin::kNone, PrefixLimit::kNamespace}));
   EXPECT_EQ(Computed(), 300u);
@@ -64,8 +64,7 @@ TEST_F(PrefixSharingTest, ReuseCanBeSwitchedOffAndTheReplyHasTheReason) {
   const SequenceHandle all = Create(sibling_);
   Start(sibling_, all, Prompt(100), wire::LogitsWanted::kAll);
   EXPECT_EQ(Finish(sibling_).limit, PrefixLimit::kAllLogits);
-  wire::Submission more = Make(Verb::kDecode, all);
-  more.p0 = 100;
+  wire::Submission more = Make(wire::DecodeArgs{.sequence = all, .pos = Pos{100}});
   more.request = ++last_request_;
   const Tokens tokens = Prompt(30);
   ReceivedSubmission received = sibling_.Send(more, std::as_bytes(std::span(tokens)));
@@ -116,7 +115,7 @@ TEST_F(PrefixSharingTest, ADroppedLeaderTakesNoCellsFromItsFollowers) {
   const SequenceHandle b = Start(sibling_, Prompt(400));
   ASSERT_TRUE(scheduler_.RunOnce());
   ASSERT_TRUE(scheduler_.RunOnce());
-  EXPECT_EQ(Call(client_, Make(Verb::kDrop, a)).code, Code::kOk);
+  EXPECT_EQ(Call(client_, Make(Verb::kDrop, a)).code(), Code::kOk);
   EXPECT_EQ(Finish(sibling_).tokens, 128u);
   ExpectHolds(b, Prompt(400));
   EXPECT_EQ(Computed(), 256u + (400u - 128u));
@@ -126,9 +125,8 @@ TEST_F(PrefixSharingTest, ACancelledFollowerEndsAtOnce) {
   (void)Start(client_, Prompt(400));
   (void)Start(sibling_, Prompt(400));
   ASSERT_TRUE(scheduler_.RunOnce());
-  wire::Submission cancel = Make(Verb::kCancel);
-  cancel.argument = static_cast<std::int64_t>(last_request_);
-  EXPECT_EQ(Call(sibling_, cancel).value0, 1);
+  wire::Submission cancel = Make(wire::CancelArgs{.request = RequestId{last_request_}});
+  EXPECT_TRUE(Call(sibling_, cancel).As<wire::CancelReply>().was_found);
   ASSERT_TRUE(scheduler_.RunOnce());
   RunDry();
   EXPECT_EQ(Computed(), 400u);
@@ -156,29 +154,27 @@ TEST_F(PrefixSharingTest, SequencesArePinnedRetainedAndDropped) {
   const SequenceHandle gone = Start(client_, Prompt(100, 9));
   RunDry();
   (void)client_.All();
-  wire::Submission pin = Make(Verb::kPin, kept);
-  pin.argument = 1;
-  EXPECT_EQ(Call(client_, pin).code, Code::kOk);
+  wire::Submission pin = Make(wire::PinArgs{.sequence = kept, .is_pinned = true});
+  EXPECT_EQ(Call(client_, pin).code(), Code::kOk);
   ExpectRefused(Call(sibling_, pin), Code::kPermission, "force");
-  EXPECT_EQ(Call(client_, Make(Verb::kRetain, kept)).value0, 1);
-  EXPECT_EQ(Call(client_, Make(Verb::kRetain, gone)).value0, 1);
+  EXPECT_TRUE(Call(client_, Make(Verb::kRetain, kept)).As<wire::RetainReply>().stays);
+  EXPECT_TRUE(Call(client_, Make(Verb::kRetain, gone)).As<wire::RetainReply>().stays);
   ExpectRefused(Call(stranger_, Make(Verb::kRetain, gone)), Code::kNotFound, "no such");
-  EXPECT_EQ(Call(stranger_, Make(Verb::kDropRetained)).value0, 0);
-  EXPECT_EQ(Call(sibling_, Make(Verb::kDropRetained)).value0, 1);
+  EXPECT_EQ(Call(stranger_, Make(Verb::kDropRetained)).As<wire::DropRetainedReply>().count, 0u);
+  EXPECT_EQ(Call(sibling_, Make(Verb::kDropRetained)).As<wire::DropRetainedReply>().count, 1u);
   EXPECT_FALSE(engine_.memory().sequences().Query(gone));
-  pin.argument = 0;
-  EXPECT_EQ(Call(sibling_, pin).code, Code::kOk) << "every client of the uid may pin them";
-  EXPECT_EQ(Call(sibling_, Make(Verb::kDropRetained)).value0, 1);
+  pin = Make(wire::PinArgs{.sequence = kept, .is_pinned = false});
+  EXPECT_EQ(Call(sibling_, pin).code(), Code::kOk) << "every client of the uid may pin them";
+  EXPECT_EQ(Call(sibling_, Make(Verb::kDropRetained)).As<wire::DropRetainedReply>().count, 1u);
   EXPECT_FALSE(engine_.memory().sequences().Query(kept));
 }
 
 TEST_F(PrefixSharingTest, ContinuingARetainedSequenceMakesTheSessionItsOwner) {
   const SequenceHandle sequence = Start(client_, Prompt(100));
   (void)Finish(client_);
-  EXPECT_EQ(Call(client_, Make(Verb::kRetain, sequence)).value0, 1);
-  wire::Submission more = Make(Verb::kDecode, sequence);
-  more.p0 = 100;
-  EXPECT_EQ(CallTokens(sibling_, more, {5}).code, Code::kOk);
+  EXPECT_TRUE(Call(client_, Make(Verb::kRetain, sequence)).As<wire::RetainReply>().stays);
+  wire::Submission more = Make(wire::DecodeArgs{.sequence = sequence, .pos = Pos{100}});
+  EXPECT_EQ(CallTokens(sibling_, more, {5}).code(), Code::kOk);
   const SequenceInfo info = *engine_.memory().sequences().Query(sequence);
   EXPECT_EQ(info.owner.session, sibling_.session()->id());
   EXPECT_FALSE(info.flags & layout::kSequenceRetained);
@@ -187,27 +183,25 @@ TEST_F(PrefixSharingTest, ContinuingARetainedSequenceMakesTheSessionItsOwner) {
 
 TEST_F(PrefixSharingTest, ARefusedVerbLeavesARetainedSequenceUnchanged) {
   const SequenceHandle sequence = Filled(client_, 40);
-  EXPECT_EQ(Call(client_, Make(Verb::kRetain, sequence)).value0, 1);
+  EXPECT_TRUE(Call(client_, Make(Verb::kRetain, sequence)).As<wire::RetainReply>().stays);
   const SequenceInfo before = *engine_.memory().sequences().Query(sequence);
-  wire::Submission decode = Make(Verb::kDecode, sequence);
-  decode.p0 = 7;
+  wire::Submission decode = Make(wire::DecodeArgs{.sequence = sequence, .pos = Pos{7}});
   ExpectRefused(CallTokens(sibling_, decode, {5}), Code::kInvalidArgument, "next position");
-  wire::Submission add = Make(Verb::kAdd, sequence);
-  add.argument = -3;  // moves cells to positions below 0
+  wire::Submission add =
+      Make(wire::AddArgs{.sequence = sequence, .delta = -3});  // below position 0
   ExpectRefused(Call(sibling_, add), Code::kInvalidArgument, "0");
-  wire::Submission divide = Make(Verb::kDivide, sequence);
-  divide.argument = 0;
+  wire::Submission divide = Make(wire::DivideArgs{.sequence = sequence, .divisor = 0});
   ExpectRefused(Call(sibling_, divide), Code::kInvalidArgument, "divide.divisor");
-  wire::Submission copy = Make(Verb::kCopyRange, Filled(sibling_, 40));
-  copy.sequence2 = static_cast<std::uint64_t>(sequence);
-  copy.p1 = -1;
+  wire::Submission copy =
+      Make(wire::CopyRangeArgs{.source = Filled(sibling_, 40), .destination = sequence});
   ExpectRefused(Call(sibling_, copy), Code::kExists, "");
   const SequenceInfo after = *engine_.memory().sequences().Query(sequence);
   EXPECT_EQ(after.flags, before.flags);
   EXPECT_TRUE(after.flags & layout::kSequenceRetained);
   EXPECT_EQ(after.owner.session, before.owner.session);
   EXPECT_EQ(after.cell_count, 40u);
-  EXPECT_EQ(Call(client_, Make(Verb::kDropRetained)).value0, 1) << "it is evictable as before";
+  EXPECT_EQ(Call(client_, Make(Verb::kDropRetained)).As<wire::DropRetainedReply>().count, 1u)
+      << "it is evictable as before";
 }
 
 // Retaining does not avoid the owner's quota: a retained sequence that is used again counts.
@@ -221,14 +215,14 @@ TEST_F(PrefixSharingTest, ARetainedSequenceCountsForItsNewOwnerBeforeItChanges) 
   for (int made = 0; made < 4; ++made) {
     sequences.push_back(Start(stranger_, Prompt(cells, 100 + made)));
     (void)Finish(stranger_);
-    EXPECT_EQ(Call(stranger_, Make(Verb::kRetain, sequences.back())).value0, 1);
+    EXPECT_TRUE(
+        Call(stranger_, Make(Verb::kRetain, sequences.back())).As<wire::RetainReply>().stays);
   }
   std::size_t refused = 0;
   for (const SequenceHandle sequence : sequences) {
-    wire::Submission add = Make(Verb::kAdd, sequence);
-    add.argument = 5;
-    const Reply reply = Call(stranger_, add);
-    if (reply.code == Code::kOk) continue;
+    wire::Submission add = Make(wire::AddArgs{.sequence = sequence, .delta = 5});
+    const ReceivedCompletion reply = Call(stranger_, add);
+    if (reply.code() == Code::kOk) continue;
     ++refused;
     ExpectRefused(reply, Code::kNoSpace, "owner 1001");
     EXPECT_TRUE(engine_.memory().sequences().Query(sequence)->flags & layout::kSequenceRetained);

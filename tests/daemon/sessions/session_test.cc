@@ -69,10 +69,8 @@ TEST(SessionTest, SubmissionsCountForTheOwnerUntilTheirFinalReplies) {
   EXPECT_EQ(refused.check.error().message,
             "requests in flight: 1 more wanted, owner 1001 holds 3 of 3");
   EXPECT_TRUE(refused.payload.empty()) << "it is not copied";
-  wire::Submission cancel{};
-  cancel.verb = static_cast<std::uint16_t>(wire::Verb::kCancel);
+  wire::Submission cancel = wire::MakeSubmission(wire::CancelArgs{.request = RequestId{1}});
   cancel.request = 3;
-  cancel.argument = 1;
   EXPECT_TRUE(second.Send(cancel).check) << "it makes room";
   EXPECT_TRUE(second.session()->TryFinal(AnswerTo(3), {}));
   EXPECT_EQ(in_flight(), 3u);

@@ -16,6 +16,7 @@ namespace {
 
 using test::Join;
 using test::Prompt;
+using test::ReceivedCompletion;
 using test::TestSession;
 using test::Tokens;
 using wire::Verb;
@@ -62,7 +63,7 @@ class PromptCacheTest : public test::PromptTest {
     const SequenceHandle sequence = Create(client_);
     Start(client_, sequence, prompt, wire::LogitsWanted::kNone, wire::kFlagNoPrefix);
     (void)Finish(client_);
-    EXPECT_EQ(Call(client_, Make(Verb::kRetain, sequence)).value0, 1);
+    EXPECT_TRUE(Call(client_, Make(Verb::kRetain, sequence)).As<wire::RetainReply>().stays);
     Posted::RunAll(&posted_->spills);
     (void)Call(client_, Make(Verb::kDropRetained));
   }
@@ -167,9 +168,8 @@ TEST_F(PromptCacheTest, APromptThatNeedsMoreOfAnEntryReadsItAgain) {
 TEST_F(PromptCacheTest, OtherSaltsAndUidsReuseNoEntry) {
   LeaveOnDisk(Prompt(300));
   EXPECT_EQ(ComputeFromDisk(stranger_, Prompt(300)).tokens, 0u);
-  wire::Submission create = Make(Verb::kCreate);
-  create.argument = 77;
-  const SequenceHandle salted = Call(client_, create).sequence;
+  wire::Submission create = Make(wire::CreateArgs{.cache_salt = 77});
+  const SequenceHandle salted = Call(client_, create).sequence();
   Start(client_, salted, Prompt(300));
   EXPECT_EQ(Finish(client_).tokens, 0u);
   EXPECT_TRUE(posted_->loads.empty());
@@ -234,13 +234,13 @@ TEST_F(PromptCacheTest, WithoutRoomForTheEntryThePromptContinuesWithoutIt) {
   RunDry();
   EXPECT_EQ(cache_->Describe().loads_failed, 1u);
   EXPECT_EQ(cache_->Describe().entries, 1u) << "no damage";
-  EXPECT_EQ(Call(client_, Make(Verb::kDrop, full)).code, Code::kOk);
+  EXPECT_EQ(Call(client_, Make(Verb::kDrop, full)).code(), Code::kOk);
 }
 
 TEST_F(PromptCacheTest, SequencesEvictedBeforeTheyAreWrittenAreCounted) {
   const SequenceHandle sequence = Start(client_, Prompt(100));
   (void)Finish(client_);
-  EXPECT_EQ(Call(client_, Make(Verb::kRetain, sequence)).value0, 1);
+  EXPECT_TRUE(Call(client_, Make(Verb::kRetain, sequence)).As<wire::RetainReply>().stays);
   EXPECT_EQ(cache_->Describe().spills_waiting, 1u);
   (void)Call(client_, Make(Verb::kDropRetained));
   Posted::RunAll(&posted_->spills);
@@ -257,19 +257,18 @@ TEST_F(PromptCacheTest, ShortPinnedAndContinuedSequencesAreNotWritten) {
   (void)RunDry();
   (void)client_.All();
   for (const SequenceHandle handle : {brief, taken}) {
-    EXPECT_EQ(Call(client_, Make(Verb::kRetain, handle)).value0, 1);
+    EXPECT_TRUE(Call(client_, Make(Verb::kRetain, handle)).As<wire::RetainReply>().stays);
   }
-  wire::Submission pin = Make(Verb::kPin, pinned);
-  pin.argument = 1;
+  wire::Submission pin = Make(wire::PinArgs{.sequence = pinned, .is_pinned = true});
   (void)Call(client_, pin);
-  EXPECT_EQ(Call(client_, Make(Verb::kRetain, pinned)).value0, 1);
+  EXPECT_TRUE(Call(client_, Make(Verb::kRetain, pinned)).As<wire::RetainReply>().stays);
   // The client that continues the sequence becomes its owner.
-  Reply more = CallTokens(client_, Make(Verb::kClear, taken), {});
-  EXPECT_EQ(more.code, Code::kOk);
+  ReceivedCompletion more = CallTokens(client_, Make(Verb::kClear, taken), {});
+  EXPECT_EQ(more.code(), Code::kOk);
   Posted::RunAll(&posted_->spills);
   EXPECT_TRUE(Entries().empty());
   EXPECT_EQ(cache_->Describe().spills_missed, 0u);
-  pin.argument = 0;
+  pin = Make(wire::PinArgs{.sequence = pinned, .is_pinned = false});
   (void)Call(client_, pin);
   Posted::RunAll(&posted_->spills);
   EXPECT_EQ(Entries().size(), 1u) << "it may be evicted from now on";

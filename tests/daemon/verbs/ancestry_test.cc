@@ -10,6 +10,7 @@ namespace {
 
 using test::kOther;
 using test::kOwn;
+using test::ReceivedCompletion;
 using test::TestSession;
 using wire::Verb;
 
@@ -18,37 +19,34 @@ std::uint64_t Number(SequenceHandle handle) { return static_cast<std::uint64_t>(
 class AncestryTest : public test::ServiceTest {
  protected:
   std::vector<wire::LogRecord> Log(TestSession& client, SequenceHandle sequence) {
-    const Reply reply = Call(client, Make(Verb::kLog, sequence));
-    EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
+    const ReceivedCompletion reply = Call(client, Make(Verb::kLog, sequence));
+    EXPECT_EQ(reply.code(), Code::kOk) << Text(reply);
     EXPECT_EQ(reply.output.size() % sizeof(wire::LogRecord), 0u);
     std::vector<wire::LogRecord> records(reply.output.size() / sizeof(wire::LogRecord));
     std::memcpy(records.data(), reply.output.data(), reply.output.size());
     return records;
   }
   SequenceHandle ForkOf(TestSession& client, SequenceHandle source) {
-    wire::Submission fork = Make(Verb::kFork, source);
-    fork.p0 = -1;
-    fork.argument = 1;
-    const Reply reply = Call(client, fork);
-    EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
-    return reply.sequence;
+    wire::Submission fork = Make(wire::ForkArgs{.sequence = source});
+    const ReceivedCompletion reply = Call(client, fork);
+    EXPECT_EQ(reply.code(), Code::kOk) << Text(reply);
+    return reply.sequence();
   }
   void Publish(SequenceHandle sequence, const char* name, std::uint16_t flags) {
     wire::Submission publish = Make(Verb::kPublish, sequence);
     publish.flags = flags;
-    ASSERT_EQ(CallText(client_, publish, name).code, Code::kOk);
+    ASSERT_EQ(CallText(client_, publish, name).code(), Code::kOk);
   }
 };
 
 TEST_F(AncestryTest, EachAncestorIsListedWithItsEdits) {
   const SequenceHandle base = Filled(client_, 40);
   const SequenceHandle middle = ForkOf(client_, base);
-  wire::Submission removed = Make(Verb::kRemoveRange, middle);
-  removed.p0 = 10;
-  removed.p1 = 20;
-  ASSERT_EQ(Call(client_, removed).code, Code::kOk);
+  wire::Submission removed =
+      Make(wire::RemoveRangeArgs{.sequence = middle, .range = {Pos{10}, Pos{20}}});
+  ASSERT_EQ(Call(client_, removed).code(), Code::kOk);
   const SequenceHandle last = ForkOf(client_, middle);
-  ASSERT_EQ(Call(client_, Make(Verb::kClear, last)).code, Code::kOk);
+  ASSERT_EQ(Call(client_, Make(Verb::kClear, last)).code(), Code::kOk);
   // A session of the same uid may read all three sequences.
   const std::vector<wire::LogRecord> log = Log(sibling_, last);
   ASSERT_EQ(log.size(), 3u);
@@ -76,7 +74,7 @@ TEST_F(AncestryTest, EachAncestorIsListedWithItsEdits) {
 TEST_F(AncestryTest, TheAncestryEndsAtADroppedParent) {
   const SequenceHandle base = Filled(client_, 40);
   const SequenceHandle fork = ForkOf(client_, base);
-  ASSERT_EQ(Call(client_, Make(Verb::kDrop, base)).code, Code::kOk);
+  ASSERT_EQ(Call(client_, Make(Verb::kDrop, base)).code(), Code::kOk);
   ASSERT_EQ(IndexOf(Filled(client_, 3)), IndexOf(base)) << "another one has its record";
   const std::vector<wire::LogRecord> log = Log(client_, fork);
   ASSERT_EQ(log.size(), 1u);
@@ -87,14 +85,14 @@ TEST_F(AncestryTest, TheAncestryEndsAtADroppedParent) {
 TEST_F(AncestryTest, AParentOfAnotherUidIsNotShown) {
   const SequenceHandle hidden = Filled(client_, 40);
   Publish(hidden, "ours", wire::kFlagPublic);
-  const Reply attached = CallText(stranger_, Make(Verb::kAttach), "ours");
-  ASSERT_EQ(attached.code, Code::kOk);
+  const ReceivedCompletion attached = CallText(stranger_, Make(Verb::kAttach), "ours");
+  ASSERT_EQ(attached.code(), Code::kOk);
   const SequenceHandle snapshot =
       engine_.memory().snapshots().Find("ours", OwnerOf(kOwn))->sequence;
   const std::vector<wire::LogRecord> own = Log(client_, snapshot);
   ASSERT_EQ(own.size(), 2u);
   EXPECT_EQ(own[0].parent, Number(hidden));
-  const std::vector<wire::LogRecord> log = Log(stranger_, attached.sequence);
+  const std::vector<wire::LogRecord> log = Log(stranger_, attached.sequence());
   ASSERT_EQ(log.size(), 2u) << "itself and the public snapshot";
   EXPECT_EQ(log[0].owner_uid, kOther);
   EXPECT_EQ(log[1].owner_uid, kOwn);
@@ -102,12 +100,12 @@ TEST_F(AncestryTest, AParentOfAnotherUidIsNotShown) {
   EXPECT_EQ(log[1].parent_cells, 0u);
   ExpectRefused(Call(stranger_, Make(Verb::kLog, hidden)), Code::kNotFound, "no such sequence");
   // The stranger reads the same record after the hidden sequence was dropped.
-  ASSERT_EQ(Call(client_, Make(Verb::kDrop, hidden)).code, Code::kOk);
-  const std::vector<wire::LogRecord> later = Log(stranger_, attached.sequence);
+  ASSERT_EQ(Call(client_, Make(Verb::kDrop, hidden)).code(), Code::kOk);
+  const std::vector<wire::LogRecord> later = Log(stranger_, attached.sequence());
   ASSERT_EQ(later.size(), 2u);
   EXPECT_EQ(std::memcmp(&log[1], &later[1], sizeof log[1]), 0);
-  ASSERT_EQ(CallText(client_, Make(Verb::kUnpublish), "ours").code, Code::kOk);
-  EXPECT_EQ(Log(stranger_, attached.sequence).size(), 1u);
+  ASSERT_EQ(CallText(client_, Make(Verb::kUnpublish), "ours").code(), Code::kOk);
+  EXPECT_EQ(Log(stranger_, attached.sequence()).size(), 1u);
 }
 
 TEST_F(AncestryTest, ALongAncestryIsListedUpToTheLimit) {

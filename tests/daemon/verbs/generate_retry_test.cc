@@ -8,10 +8,10 @@
 namespace kvd {
 namespace {
 
-using test::Answered;
 using test::FakeEngine;
 using test::Generated;
 using test::GenerateRetryTest;
+using test::ReceivedCompletion;
 using testing::HasSubstr;
 using wire::Verb;
 
@@ -218,20 +218,19 @@ TEST_P(GenerateRetryTest, ARetriedPromptWithoutGenerationIsComputedOnce) {
 TEST_P(GenerateRetryTest, ARetryThatContradictsTheSequenceIsRefused) {
   const SequenceHandle sequence = Filled(3);
   const std::vector<std::byte> payload = PayloadOf({});
-  wire::Submission generate = WithId(Make(Verb::kGenerate, sequence));
-  generate.p0 = -1;
+  wire::Submission generate = WithId(Make(wire::GenerateArgs{.sequence = sequence}));
   wire::Submission again = Again(generate);
   again.received = 1;
   const auto early = Submit(again, payload);
   ASSERT_TRUE(early);
-  EXPECT_EQ(early->code, Code::kConflict);
+  EXPECT_EQ(early->code(), Code::kConflict);
   EXPECT_THAT(early->text(), HasSubstr("received"));
-  ASSERT_EQ(Call(generate, payload).code, Code::kOk);
+  ASSERT_EQ(Call(generate, payload).code(), Code::kOk);
   again.received = 14;
-  EXPECT_EQ(Submit(again, payload).value_or(Answered{}).code, Code::kConflict);
+  EXPECT_EQ(Submit(again, payload).value_or(ReceivedCompletion{}).code(), Code::kConflict);
   again.received = 13;
   again.last_token = 1'000'000;
-  EXPECT_EQ(Submit(again, payload).value_or(Answered{}).code, Code::kInvalidArgument);
+  EXPECT_EQ(Submit(again, payload).value_or(ReceivedCompletion{}).code(), Code::kInvalidArgument);
 }
 
 // Each attempt ends before it has computed again the cell that it needs, so that the next one finds

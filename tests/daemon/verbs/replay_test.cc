@@ -1,6 +1,5 @@
 // Tests removals, forks and copies on a model with recurrent states. The fake engine replays one
 // token per call.
-#include <cstring>
 
 #include "shm/payload_codec.h"
 #include "tests/daemon/support/service_fixture.h"
@@ -8,6 +7,7 @@
 namespace kvd {
 namespace {
 
+using test::ReceivedCompletion;
 using test::ServiceTest;
 using wire::Verb;
 
@@ -19,19 +19,12 @@ class ReplayTest : public ServiceTest {
   // completion.
   test::ReceivedCompletion Answer(wire::Submission submission,
                                   std::span<const std::byte> payload = {}) {
-    const Reply direct = Call(client_, submission, payload);
-    EXPECT_EQ(direct.code, Code::kOk) << Text(direct);
+    const ReceivedCompletion direct = Call(client_, submission, payload);
+    EXPECT_EQ(direct.code(), Code::kOk) << Text(direct);
     RunDry();
     auto all = client_.All();
     EXPECT_EQ(all.size(), 1u);
     return all.empty() ? test::ReceivedCompletion{} : all.back();
-  }
-  static wire::Submission Range(Verb verb, SequenceHandle sequence, std::int32_t p0,
-                                std::int32_t p1) {
-    wire::Submission submission = Make(verb, sequence);
-    submission.p0 = p0;
-    submission.p1 = p1;
-    return submission;
   }
   std::uint32_t FreeSlots() { return engine_.memory().Usage().free_state_slots; }
   std::uint32_t Live() { return engine_.memory().Usage().live_sequences; }
@@ -44,45 +37,46 @@ TEST_F(ReplayTest, PromptsAndStepsEndAtCheckpoints) {
   EXPECT_EQ(tokens, (std::vector<std::size_t>{16, 16, 7, 1}));
   EXPECT_EQ(engine_.memory().Usage().checkpoint_slots, 2u)
       << "the fake keeps only prompt ends; a repeated prompt resumes before its last token";
-  const Reply removed = Call(client_, Range(Verb::kRemoveRange, sequence, 40, -1));
-  EXPECT_EQ(removed.value0, 0);
+  const ReceivedCompletion removed =
+      Call(client_, Make(wire::RemoveRangeArgs{.sequence = sequence, .range = {Pos{40}, kPosEnd}}));
+  EXPECT_EQ(removed.As<wire::EditReply>().cells, 0u);
 }
 
 TEST_F(ReplayTest, WithoutACheckpointARemovalReplaysFromTheStart) {
   const SequenceHandle sequence = Filled(client_, 40);
-  const auto answer = Answer(Range(Verb::kRemoveRange, sequence, 30, -1));
-  EXPECT_EQ(static_cast<Code>(answer.completion.code), Code::kOk);
-  EXPECT_EQ(answer.completion.value0, 10);
-  EXPECT_EQ(answer.completion.value1, 30);
+  const auto answer =
+      Answer(Make(wire::RemoveRangeArgs{.sequence = sequence, .range = {Pos{30}, kPosEnd}}));
+  ASSERT_EQ(answer.code(), Code::kOk);
+  const auto edited = answer.As<wire::EditReply>();
+  EXPECT_EQ(edited.cells, 10u);
+  EXPECT_EQ(edited.replayed, 30u);
   EXPECT_EQ(Cells(sequence), 30u);
   EXPECT_EQ(FreeSlots(), 31u);
 }
 
 TEST_F(ReplayTest, ARemovalBackToACheckpointNeedsNoReplay) {
   const SequenceHandle sequence = Filled(client_, 20);
-  wire::Submission more = Make(Verb::kDecode, sequence);
-  more.p0 = 20;
+  wire::Submission more = Make(wire::DecodeArgs{.sequence = sequence, .pos = Pos{20}});
   (void)CallTokens(client_, more, std::vector<TokenId>(7, 5));
   RunDry();
   (void)client_.All();
-  const Reply reply = Call(client_, Range(Verb::kRemoveRange, sequence, 20, -1));
-  EXPECT_EQ(reply.code, Code::kOk);
-  EXPECT_EQ(reply.value0, 7);
-  EXPECT_EQ(reply.value1, 0);
+  const ReceivedCompletion reply =
+      Call(client_, Make(wire::RemoveRangeArgs{.sequence = sequence, .range = {Pos{20}, kPosEnd}}));
+  ASSERT_EQ(reply.code(), Code::kOk);
+  const auto edited = reply.As<wire::EditReply>();
+  EXPECT_EQ(edited.cells, 7u);
+  EXPECT_EQ(edited.replayed, 0u);
 }
 
 TEST_F(ReplayTest, AForkOfAPrefixHasTheCellsOfThePrefix) {
   const SequenceHandle sequence = Filled(client_, 40);
-  wire::Submission fork = Make(Verb::kFork, sequence);
-  fork.p0 = 25;
-  fork.argument = 3;
+  wire::Submission fork = Make(wire::ForkArgs{.sequence = sequence, .cells = 25, .count = 3});
   const auto answer = Answer(fork);
-  EXPECT_EQ(answer.completion.value1, 25);
-  EXPECT_EQ(answer.completion.value2, 25);
-  ASSERT_EQ(answer.output.size(), 3 * sizeof(SequenceHandle));
-  std::vector<SequenceHandle> handles(3);
-  std::memcpy(handles.data(), answer.output.data(), answer.output.size());
-  for (const SequenceHandle handle : handles) EXPECT_EQ(Cells(handle), 25u);
+  const auto forked = answer.As<wire::ForkReply>();
+  EXPECT_EQ(forked.cells, 25u);
+  EXPECT_EQ(forked.replayed, 25u);
+  ASSERT_EQ(forked.handles.size(), 3u);
+  for (const SequenceHandle handle : forked.handles) EXPECT_EQ(Cells(handle), 25u);
   EXPECT_EQ(Cells(sequence), 40u);
   EXPECT_EQ(Live(), 4u);
 }
@@ -90,20 +84,23 @@ TEST_F(ReplayTest, AForkOfAPrefixHasTheCellsOfThePrefix) {
 TEST_F(ReplayTest, ACopyOfAPrefixLeavesNoTemporaryFork) {
   const SequenceHandle sequence = Filled(client_, 40);
   const SequenceHandle destination = Create(client_);
-  wire::Submission copy = Range(Verb::kCopyRange, sequence, 0, 12);
-  copy.sequence2 = static_cast<std::uint64_t>(destination);
+  wire::Submission copy = Make(wire::CopyRangeArgs{
+      .source = sequence, .destination = destination, .range = {Pos{0}, Pos{12}}});
   const auto answer = Answer(copy);
-  EXPECT_EQ(answer.completion.value0, 12);
-  EXPECT_EQ(answer.completion.value1, 12);
+  const auto copied = answer.As<wire::EditReply>();
+  EXPECT_EQ(copied.cells, 12u);
+  EXPECT_EQ(copied.replayed, 12u);
   EXPECT_EQ(Cells(destination), 12u);
   EXPECT_EQ(Live(), 2u);
-  copy.p0 = 5;
+  copy = Make(wire::CopyRangeArgs{
+      .source = sequence, .destination = destination, .range = {Pos{5}, Pos{12}}});
   ExpectRefused(Call(client_, copy), Code::kUnsupported, "recurrent state");
 }
 
 TEST_F(ReplayTest, AReplayedSequenceIsBusyAndACancelLeavesItUnchanged) {
   const SequenceHandle sequence = Filled(client_, 40);
-  (void)Call(client_, Range(Verb::kRemoveRange, sequence, 30, -1));
+  (void)Call(client_,
+             Make(wire::RemoveRangeArgs{.sequence = sequence, .range = {Pos{30}, kPosEnd}}));
   const std::uint64_t request = last_request_;
   ASSERT_TRUE(scheduler_.RunOnce());
   EXPECT_EQ(FreeSlots(), 28u);
@@ -124,9 +121,7 @@ TEST_F(ReplayTest, AReplayThatOutlivesItsServiceDropsItsFork) {
       engine_, *scheduler, shares_,
       Service::Surroundings{.pid_of_session = [](SessionId) { return 7u; },
                             .session_count = [] { return 1u; }});
-  wire::Submission fork = Make(Verb::kFork, sequence);
-  fork.p0 = 25;
-  fork.argument = 1;
+  wire::Submission fork = Make(wire::ForkArgs{.sequence = sequence, .cells = 25});
   fork.request = ++last_request_;
   ReceivedSubmission received = client_.Send(fork);
   const Outcome outcome = service->Handle(client_.session(), received);
@@ -158,14 +153,13 @@ TEST_F(ReplayTest, AGenerationContinuesFromTheLogitsOfASnapshot) {
                  .trigger_bytes = 0};
   std::vector<std::byte> payload(wire::GenerateBytes(view));
   wire::EncodeGenerate(view, payload);
-  wire::Submission submission = Make(Verb::kGenerate, sequence);
-  submission.p0 = -1;
+  wire::Submission submission = Make(wire::GenerateArgs{.sequence = sequence});
   // The earlier decode asked for no logits, so that none are kept.
   ExpectRefused(Call(client_, submission, payload), Code::kUnsupported, "no logits are kept");
 
   const SequenceHandle other = Create(client_);
-  wire::Submission decode = Make(Verb::kDecode, other);
-  decode.argument = static_cast<std::int64_t>(wire::LogitsWanted::kLast);
+  wire::Submission decode =
+      Make(wire::DecodeArgs{.sequence = other, .logits = wire::LogitsWanted::kLast});
   (void)CallTokens(client_, decode, {5, 6, 7});
   RunDry();
   (void)client_.All();

@@ -12,7 +12,6 @@
 namespace kvd {
 namespace {
 
-using test::Answered;
 using test::FakeEngine;
 using test::kOwn;
 using test::kRetrySession;
@@ -22,77 +21,83 @@ using testing::HasSubstr;
 using wire::Verb;
 
 TEST_F(RetryTest, EveryChangeIsAppliedOnce) {
-  const SequenceHandle made = ExpectAppliedOnce(Make(Verb::kCreate)).sequence;
+  const SequenceHandle made = ExpectAppliedOnce(Make(Verb::kCreate)).sequence();
   const SequenceHandle source = Filled(40);
-  const Answered forked = ExpectAppliedOnce(Range(Verb::kFork, source, 33, 0, 3));
-  ASSERT_EQ(forked.output.size(), 3 * sizeof(SequenceHandle));
-  std::vector<SequenceHandle> forks(3);
-  std::memcpy(forks.data(), forked.output.data(), forked.output.size());
-  EXPECT_EQ(forked.value1, 33);
-  (void)ExpectAppliedOnce(Range(Verb::kRemoveRange, forks[0], 30, -1));
-  (void)ExpectAppliedOnce(Range(Verb::kRemoveRange, forks[0], 3, 9));
-  (void)ExpectAppliedOnce(Range(Verb::kAdd, forks[0], 20, -1, 30));
-  (void)ExpectAppliedOnce(Range(Verb::kDivide, forks[0], 50, -1, 2));
-  wire::Submission copy = Range(Verb::kCopyRange, forks[1], 4, 12);
-  copy.sequence2 = static_cast<std::uint64_t>(made);
-  EXPECT_EQ(ExpectAppliedOnce(copy).value0, 8);
+  const ReceivedCompletion forked =
+      ExpectAppliedOnce(Make(wire::ForkArgs{.sequence = source, .cells = 33, .count = 3}));
+  const auto fork_reply = forked.As<wire::ForkReply>();
+  const std::vector<SequenceHandle>& forks = fork_reply.handles;
+  ASSERT_EQ(forks.size(), 3u);
+  EXPECT_EQ(fork_reply.cells, 33u);
+  (void)ExpectAppliedOnce(
+      Make(wire::RemoveRangeArgs{.sequence = forks[0], .range = {Pos{30}, kPosEnd}}));
+  (void)ExpectAppliedOnce(
+      Make(wire::RemoveRangeArgs{.sequence = forks[0], .range = {Pos{3}, Pos{9}}}));
+  (void)ExpectAppliedOnce(
+      Make(wire::AddArgs{.sequence = forks[0], .range = {Pos{20}, kPosEnd}, .delta = 30}));
+  (void)ExpectAppliedOnce(
+      Make(wire::DivideArgs{.sequence = forks[0], .range = {Pos{50}, kPosEnd}, .divisor = 2}));
+  wire::Submission copy = Make(
+      wire::CopyRangeArgs{.source = forks[1], .destination = made, .range = {Pos{4}, Pos{12}}});
+  EXPECT_EQ(ExpectAppliedOnce(copy).As<wire::EditReply>().cells, 8u);
   (void)ExpectAppliedOnce(Make(Verb::kClear, forks[2]));
   (void)ExpectAppliedOnce(Make(Verb::kPublish, forks[1]), "name");
-  EXPECT_EQ(ExpectAppliedOnce(Make(Verb::kAttach), "name").value1, 33);
+  EXPECT_EQ(ExpectAppliedOnce(Make(Verb::kAttach), "name").As<wire::ForkedReply>().cells, 33u);
   (void)ExpectAppliedOnce(Make(Verb::kUnpublish), "name");
   (void)ExpectAppliedOnce(Make(Verb::kDrop, forks[1]));
-  wire::Submission pin = Make(Verb::kPin, forks[0]);
-  pin.argument = 1;
+  wire::Submission pin = Make(wire::PinArgs{.sequence = forks[0], .is_pinned = true});
   (void)ExpectAppliedOnce(pin);
-  EXPECT_EQ(ExpectAppliedOnce(Make(Verb::kRetain, forks[0])).value0, 1);
+  EXPECT_TRUE(ExpectAppliedOnce(Make(Verb::kRetain, forks[0])).As<wire::RetainReply>().stays);
   const SequenceHandle other = Filled(50);
-  EXPECT_EQ(ExpectAppliedOnce(Make(Verb::kRetain, other)).value0, 1);
-  EXPECT_EQ(ExpectAppliedOnce(Make(Verb::kRetain, Filled(3))).value0, 0) << "too short";
-  EXPECT_EQ(ExpectAppliedOnce(Make(Verb::kDropRetained)).value0, 1);
+  EXPECT_TRUE(ExpectAppliedOnce(Make(Verb::kRetain, other)).As<wire::RetainReply>().stays);
+  EXPECT_FALSE(ExpectAppliedOnce(Make(Verb::kRetain, Filled(3))).As<wire::RetainReply>().stays)
+      << "too short";
+  EXPECT_EQ(ExpectAppliedOnce(Make(Verb::kDropRetained)).As<wire::DropRetainedReply>().count, 1u);
   wire::Submission drop = Make(Verb::kDropRetained);
   drop.flags = wire::kFlagForce;
-  EXPECT_EQ(ExpectAppliedOnce(drop).value0, 1);
+  EXPECT_EQ(ExpectAppliedOnce(drop).As<wire::DropRetainedReply>().count, 1u);
   (void)ExpectAppliedOnce(Make(Verb::kKeep, source));
 }
 
 TEST_F(RetryTest, ARetryOfAnUnappliedChangeAppliesIt) {
   const SequenceHandle source = Filled(10);
-  const wire::Submission removal = WithId(Range(Verb::kRemoveRange, source, 6, -1));
-  const Answered removed = Call(Again(removal));
-  EXPECT_EQ(removed.code, Code::kOk);
-  EXPECT_EQ(removed.value0, 4);
-  EXPECT_EQ(Call(Again(removal)).value0, 4);
+  const wire::Submission removal =
+      WithId(Make(wire::RemoveRangeArgs{.sequence = source, .range = {Pos{6}, kPosEnd}}));
+  const ReceivedCompletion removed = Call(Again(removal));
+  ASSERT_EQ(removed.code(), Code::kOk);
+  EXPECT_EQ(removed.As<wire::EditReply>().cells, 4u);
+  EXPECT_EQ(Call(Again(removal)).As<wire::EditReply>().cells, 4u);
   EXPECT_EQ(memory().sequences().Query(source)->cell_count, 6u);
-  const wire::Submission fork = WithId(Range(Verb::kFork, source, -1, 0, 2));
+  const wire::Submission fork = WithId(Make(wire::ForkArgs{.sequence = source, .count = 2}));
   EXPECT_EQ(Call(Again(fork)).output, Call(Again(fork)).output);
   EXPECT_EQ(memory().sequences().List().size(), 3u);
 }
 
 TEST_F(RetryTest, ARetryWhoseReplyIsUnknownIsAConflict) {
   const SequenceHandle source = Filled(10);
-  const wire::Submission fork = WithId(Range(Verb::kFork, source, -1, 0, 2));
-  const Answered forked = Call(fork);
+  const wire::Submission fork = WithId(Make(wire::ForkArgs{.sequence = source, .count = 2}));
+  const ReceivedCompletion forked = Call(fork);
   SequenceHandle first;
   std::memcpy(&first, forked.output.data(), sizeof first);
   ASSERT_TRUE(memory().sequences().Drop(first));
-  Answered again = Call(Again(fork));
-  EXPECT_EQ(again.code, Code::kConflict);
+  ReceivedCompletion again = Call(Again(fork));
+  EXPECT_EQ(again.code(), Code::kConflict);
   EXPECT_THAT(again.text(), HasSubstr("of 2 forks, 1 are left"));
   wire::Submission other = Make(Verb::kClear, source);
   other.request = fork.request;
   again = Call(Again(other));
-  EXPECT_EQ(again.code, Code::kConflict);
+  EXPECT_EQ(again.code(), Code::kConflict);
   EXPECT_THAT(again.text(), HasSubstr("another verb"));
   const wire::Submission early = WithId(Make(Verb::kClear, source));
   for (std::uint32_t i = 0; i < layout::kAppliedMax; ++i) {
-    ASSERT_EQ(Call(WithId(Range(Verb::kAdd, source, 0, -1, 1))).code, Code::kOk);
+    ASSERT_EQ(Call(WithId(Make(wire::AddArgs{.sequence = source, .delta = 1}))).code(), Code::kOk);
   }
-  EXPECT_EQ(Call(Again(early)).code, Code::kConflict);
+  EXPECT_EQ(Call(Again(early)).code(), Code::kConflict);
   EXPECT_EQ(memory().sequences().Query(source)->cell_count, 10u);
   // A retried read-only request is executed again.
   wire::Submission query = Make(Verb::kQuery, source);
   query.request = early.request;
-  EXPECT_EQ(Call(Again(query)).code, Code::kOk);
+  EXPECT_EQ(Call(Again(query)).code(), Code::kOk);
 }
 
 // --------------------------------------------------------------------------------------- decodes
@@ -113,18 +118,17 @@ TEST_P(DecodeRetryTest, APositionThatOverflowsIsRefusedWithTheSum) {
   const std::vector<TokenId> tokens(21, FakeEngine::Letter('a'));
   const auto payload = std::as_bytes(std::span(tokens));
   const SequenceHandle sequence = Filled(3);
-  wire::Submission decode = WithId(Make(Verb::kDecode, sequence));
-  decode.p0 = 3;
+  wire::Submission decode = WithId(Make(wire::DecodeArgs{.sequence = sequence, .pos = Pos{3}}));
   ASSERT_FALSE(Submit(decode, payload));
   (void)daemon_->scheduler.RunOnce();
   (void)daemon_->client.All();
   ASSERT_EQ(memory().sequences().Query(sequence)->cell_count, 11u);
   decode = Again(decode);
-  decode.p0 = INT32_MAX;
+  wire::PutArguments(wire::DecodeArgs{.sequence = sequence, .pos = Pos{INT32_MAX}}, &decode);
   Restart();
   const auto refused = Submit(decode, payload);
   ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->code, Code::kInvalidArgument);
+  EXPECT_EQ(refused->code(), Code::kInvalidArgument);
   EXPECT_THAT(refused->text(), HasSubstr("pos: 2147483655 is not the next position"));
   EXPECT_EQ(memory().sequences().Query(sequence)->cell_count, 11u);
 }
@@ -141,9 +145,8 @@ TEST_P(DecodeRetryTest, ARetriedDecodeResumesAtEveryStep) {
         SCOPED_TRACE(std::to_string(static_cast<int>(wanted)) + " wanted, after " +
                      std::to_string(steps) + " steps, read: " + std::to_string(has_read));
         const SequenceHandle sequence = Filled(3);
-        wire::Submission decode = WithId(Make(Verb::kDecode, sequence));
-        decode.p0 = 3;
-        decode.argument = static_cast<std::int64_t>(wanted);
+        wire::Submission decode =
+            WithId(Make(wire::DecodeArgs{.sequence = sequence, .pos = Pos{3}, .logits = wanted}));
         ASSERT_FALSE(Submit(decode, payload));
         for (int step = 0; step < steps; ++step) (void)daemon_->scheduler.RunOnce();
         std::vector<TokenId> rows;
@@ -195,15 +198,14 @@ TEST_P(DecodeRetryTest, ARetryThatContradictsTheSequenceIsRefused) {
   const SequenceHandle sequence = Filled(3);
   const std::vector<TokenId> tokens(4, 9);
   const auto payload = std::as_bytes(std::span(tokens));
-  wire::Submission decode = WithId(Make(Verb::kDecode, sequence));
-  decode.p0 = 3;
-  decode.argument = 2;
-  ASSERT_EQ(Call(decode, payload).code, Code::kOk);
+  wire::Submission decode = WithId(Make(
+      wire::DecodeArgs{.sequence = sequence, .pos = Pos{3}, .logits = wire::LogitsWanted::kAll}));
+  ASSERT_EQ(Call(decode, payload).code(), Code::kOk);
   const auto expect = [&](wire::Submission submission, std::span<const TokenId> sent,
                           const char* named) {
     const auto answer = Submit(Again(submission), std::as_bytes(sent));
     ASSERT_TRUE(answer) << named;
-    EXPECT_EQ(answer->code, Code::kConflict) << named;
+    EXPECT_EQ(answer->code(), Code::kConflict) << named;
     EXPECT_THAT(answer->text(), HasSubstr(named));
   };
   wire::Submission wrong = decode;
@@ -213,11 +215,10 @@ TEST_P(DecodeRetryTest, ARetryThatContradictsTheSequenceIsRefused) {
   expect(wrong, tokens, "received");
   expect(decode, std::vector<TokenId>(4, 8), "other tokens");
   expect(decode, std::vector<TokenId>(3, 9), "received");
-  wire::Submission next = WithId(Make(Verb::kDecode, sequence));
-  next.p0 = 7;
-  ASSERT_EQ(Call(next, payload).code, Code::kOk);
+  wire::Submission next = WithId(Make(wire::DecodeArgs{.sequence = sequence, .pos = Pos{7}}));
+  ASSERT_EQ(Call(next, payload).code(), Code::kOk);
   expect(decode, tokens, "computed on its sequence since");
-  ASSERT_EQ(Call(WithId(Make(Verb::kClear, sequence))).code, Code::kOk);
+  ASSERT_EQ(Call(WithId(Make(Verb::kClear, sequence))).code(), Code::kOk);
   expect(next, tokens, "edited since");
 }
 
@@ -239,16 +240,16 @@ class ReplayRetryTest : public RetryTest {
       ASSERT_FALSE(Submit(submission));
       for (int round = 0; round < rounds; ++round) (void)daemon_->scheduler.RunOnce();
       Restart();
-      const Answered answer = Call(Again(submission));
-      EXPECT_EQ(answer.code, Code::kOk) << answer.text();
+      const ReceivedCompletion answer = Call(Again(submission));
+      EXPECT_EQ(answer.code(), Code::kOk) << answer.text();
       EXPECT_EQ(memory().sequences().List().size(), before + sequences_made);
-      const Answered third = Call(Again(submission));
-      EXPECT_EQ(third.code, Code::kOk);
+      const ReceivedCompletion third = Call(Again(submission));
+      EXPECT_EQ(third.code(), Code::kOk);
       EXPECT_EQ(third.output, answer.output);
-      EXPECT_EQ(third.value0, submission.verb == static_cast<std::uint16_t>(Verb::kFork)
-                                  ? third.value0
-                                  : answer.value0);
-      EXPECT_EQ(third.value1, answer.value1);
+      EXPECT_EQ(third.completion.value0, submission.verb == static_cast<std::uint16_t>(Verb::kFork)
+                                             ? third.completion.value0
+                                             : answer.completion.value0);
+      EXPECT_EQ(third.completion.value1, answer.completion.value1);
       EXPECT_EQ(memory().sequences().List().size(), before + sequences_made);
     }
   }
@@ -264,7 +265,7 @@ TEST_F(ReplayRetryTest, RetriedRemovalsAreAppliedOnce) {
   ExpectAppliedOnceFromEveryRound(
       [&] {
         DropAllBut(SequenceHandle::kNone);
-        return Range(Verb::kRemoveRange, Filled(40), 30, -1);
+        return Make(wire::RemoveRangeArgs{.sequence = Filled(40), .range = {Pos{30}, kPosEnd}});
       },
       0);
 }
@@ -275,7 +276,8 @@ TEST_F(ReplayRetryTest, RetriedForksAreMadeOnce) {
     ExpectAppliedOnceFromEveryRound(
         [&] {
           DropAllBut(source);
-          return Range(Verb::kFork, source, 30, 0, count);
+          return Make(wire::ForkArgs{
+              .sequence = source, .cells = 30, .count = static_cast<std::uint32_t>(count)});
         },
         static_cast<std::size_t>(count));
   }
@@ -286,8 +288,8 @@ TEST_F(ReplayRetryTest, RetriedCopiesAreMadeOnce) {
   ExpectAppliedOnceFromEveryRound(
       [&] {
         DropAllBut(source);
-        wire::Submission copy = Range(Verb::kCopyRange, source, 0, 30);
-        copy.sequence2 = static_cast<std::uint64_t>(Filled(0));
+        wire::Submission copy = Make(wire::CopyRangeArgs{
+            .source = source, .destination = Filled(0), .range = {Pos{0}, Pos{30}}});
         return copy;
       },
       0);
@@ -295,7 +297,8 @@ TEST_F(ReplayRetryTest, RetriedCopiesAreMadeOnce) {
 
 TEST_F(ReplayRetryTest, APartialForkIsDroppedAfterAKill) {
   const SequenceHandle source = Filled(40);
-  const wire::Submission fork = WithId(Range(Verb::kFork, source, 30, 0, 2));
+  const wire::Submission fork =
+      WithId(Make(wire::ForkArgs{.sequence = source, .cells = 30, .count = 2}));
   RequestTag part{.session = kRetrySession,
                   .request = static_cast<RequestId>(fork.request),
                   .kind = fork.verb,
@@ -303,7 +306,7 @@ TEST_F(ReplayRetryTest, APartialForkIsDroppedAfterAKill) {
   SequenceHandle left;
   ASSERT_TRUE(memory().sequences().Fork(source, {.id = OwnerId{kOwn}, .session = kRetrySession},
                                         {&left, 1}, std::nullopt, part));
-  EXPECT_EQ(Call(Again(fork)).code, Code::kOk);
+  EXPECT_EQ(Call(Again(fork)).code(), Code::kOk);
   EXPECT_EQ(memory().sequences().List().size(), 3u);
   EXPECT_FALSE(memory().sequences().Query(left).has_value() &&
                memory().sequences().Query(left)->cell_count == 40);

@@ -8,6 +8,7 @@
 namespace kvd {
 namespace {
 
+using test::ReceivedCompletion;
 using test::ServiceTest;
 using wire::Verb;
 
@@ -34,10 +35,9 @@ TEST_P(ServiceGenerateTest, AWrongParameterIsRefusedAndNothingIsComputed) {
                                 .breakers = breakers};
   std::vector<std::byte> payload(wire::GenerateBytes(view));
   wire::EncodeGenerate(view, payload);
-  wire::Submission generate = Make(Verb::kGenerate, sequence);
-  generate.p0 = -1;
-  const Reply reply = Call(client_, generate, payload);
-  EXPECT_EQ(reply.code, Code::kInvalidArgument) << Text(reply);
+  wire::Submission generate = Make(wire::GenerateArgs{.sequence = sequence});
+  const ReceivedCompletion reply = Call(client_, generate, payload);
+  EXPECT_EQ(reply.code(), Code::kInvalidArgument) << Text(reply);
   EXPECT_FALSE(Text(reply).empty());
   RunDry();
   EXPECT_EQ(Cells(sequence), 0u);

@@ -9,6 +9,7 @@ namespace kvd {
 namespace {
 
 using test::kOwn;
+using test::ReceivedCompletion;
 using test::ServiceTest;
 using wire::Verb;
 
@@ -35,9 +36,9 @@ class ServiceGrowthTest : public ServiceTest, public testing::WithParamInterface
   MemoryLooks LooksSince() { return static_cast<Memory&>(engine_.memory()).TakeLooks(); }
   std::uint64_t RecordsOf(const wire::Submission& submission, std::string_view text = {}) {
     (void)LooksSince();
-    const Reply reply = CallText(stranger_, submission, text);
-    EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
-    made_ = reply.sequence;
+    const ReceivedCompletion reply = CallText(stranger_, submission, text);
+    EXPECT_EQ(reply.code(), Code::kOk) << Text(reply);
+    made_ = reply.sequence();
     return LooksSince().records;
   }
 
@@ -47,23 +48,19 @@ class ServiceGrowthTest : public ServiceTest, public testing::WithParamInterface
 TEST_P(ServiceGrowthTest, RequestsOfAnotherUidVisitOnlyItsOwnSequences) {
   EXPECT_LE(RecordsOf(Make(Verb::kCreate)), 2u);
   const SequenceHandle own = made_;
-  wire::Submission fork = Make(Verb::kFork, own);
-  fork.p0 = -1;
-  fork.argument = 3;
+  wire::Submission fork = Make(wire::ForkArgs{.sequence = own, .count = 3});
   EXPECT_LE(RecordsOf(fork), 4u);
   EXPECT_LE(RecordsOf(Make(Verb::kPublish, own), "strange"), 4u);
   EXPECT_LE(RecordsOf(Make(Verb::kAttach), "7"), 4u);
   EXPECT_LE(RecordsOf(Make(Verb::kQuery, own)), 4u);
-  wire::Submission foreign =
-      Make(Verb::kFork, engine_.memory().snapshots().Find("7", OwnerOf(kOwn))->sequence);
-  foreign.p0 = -1;
-  foreign.argument = 1;
+  wire::Submission foreign = Make(
+      wire::ForkArgs{.sequence = engine_.memory().snapshots().Find("7", OwnerOf(kOwn))->sequence});
   EXPECT_LE(RecordsOf(foreign), 4u);  // forks a public snapshot of another uid by its handle
   // The caller has at most eight sequences.
   EXPECT_LE(RecordsOf(Make(Verb::kKeep, own)), 20u);
   EXPECT_LE(RecordsOf(Make(Verb::kDropRetained)), 20u);
-  const Reply decode = CallTokens(stranger_, Make(Verb::kDecode, own), {5, 6, 7});
-  EXPECT_EQ(decode.code, Code::kOk) << Text(decode);
+  const ReceivedCompletion decode = CallTokens(stranger_, Make(Verb::kDecode, own), {5, 6, 7});
+  EXPECT_EQ(decode.code(), Code::kOk) << Text(decode);
   EXPECT_LE(LooksSince().records, 10u);
   RunDry();
   (void)LooksSince();
@@ -74,7 +71,7 @@ TEST_P(ServiceGrowthTest, RequestsOfAnotherUidVisitOnlyItsOwnSequences) {
 TEST_P(ServiceGrowthTest, AListVisitsEachRecordOnce) {
   const std::uint64_t live = engine_.memory().Usage().live_sequences;
   EXPECT_LE(RecordsOf(Make(Verb::kList)), live);
-  const Reply reply = Call(stranger_, Make(Verb::kList));
+  const ReceivedCompletion reply = Call(stranger_, Make(Verb::kList));
   EXPECT_EQ(reply.output.size(), GetParam().snapshots * sizeof(wire::SequenceEntry));
   EXPECT_LE(LooksSince().records_at_once, Sequences::kListedAtOnce);
 }
@@ -88,9 +85,9 @@ TEST_P(ServiceGrowthTest, RetainedSequencesAreDroppedInPortionsAndAllAreCounted)
     ASSERT_TRUE(engine_.memory().sequences().SetOwner(fork, owner, layout::kSequenceRetained, 0));
   }
   (void)LooksSince();
-  const Reply reply = Call(sibling_, Make(Verb::kDropRetained));
-  EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
-  EXPECT_EQ(reply.value0, 600);
+  const ReceivedCompletion reply = Call(sibling_, Make(Verb::kDropRetained));
+  EXPECT_EQ(reply.code(), Code::kOk) << Text(reply);
+  EXPECT_EQ(reply.As<wire::DropRetainedReply>().count, 600u);
   EXPECT_TRUE(engine_.memory().sequences().RetainedOf(OwnerId{kOwn}).empty());
   EXPECT_TRUE(engine_.memory().sequences().Query(held));
 }

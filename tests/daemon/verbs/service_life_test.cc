@@ -14,6 +14,7 @@ namespace kvd {
 namespace {
 
 using test::kOwn;
+using test::ReceivedCompletion;
 using wire::Verb;
 
 class ServiceLifeTest : public test::ServiceTest {
@@ -21,12 +22,10 @@ class ServiceLifeTest : public test::ServiceTest {
   Memory& memory() { return engine_.memory(); }
   SequenceInfo Info(SequenceHandle sequence) { return *memory().sequences().Query(sequence); }
   bool Exists(SequenceHandle sequence) { return memory().sequences().Query(sequence).has_value(); }
-  Reply SetLife(test::TestSession& client, SequenceHandle sequence, std::int32_t ttl_seconds,
-                std::uint16_t flags = 0) {
-    wire::Submission submission = Make(Verb::kSetLife, sequence);
-    submission.p1 = ttl_seconds;
-    submission.flags = flags;
-    return Call(client, submission);
+  ReceivedCompletion SetLife(test::TestSession& client, SequenceHandle sequence,
+                             std::uint32_t ttl_seconds, std::uint16_t flags = 0) {
+    return Call(client,
+                Make(wire::SetLifeArgs{.sequence = sequence, .ttl_seconds = ttl_seconds}, flags));
   }
   std::uint64_t NowAnd(std::uint64_t seconds) { return NowUnixMs() + seconds * 1000; }
 
@@ -36,34 +35,29 @@ class ServiceLifeTest : public test::ServiceTest {
 
 TEST_F(ServiceLifeTest, CreateForkAndPublishSetTheTimeOfExpiry) {
   const std::uint64_t before = NowAnd(100);
-  wire::Submission create = Make(Verb::kCreate);
-  create.p1 = 100;
-  const SequenceHandle made = Call(client_, create).sequence;
+  wire::Submission create = Make(wire::CreateArgs{.ttl_seconds = 100});
+  const SequenceHandle made = Call(client_, create).sequence();
   EXPECT_GE(Info(made).owner.life.expires_unix_ms, before);
   EXPECT_LE(Info(made).owner.life.expires_unix_ms, NowAnd(100));
-  wire::Submission fork = Make(Verb::kFork, made);
-  fork.p0 = -1;
-  fork.argument = 1;
-  const SequenceHandle plain = Call(client_, fork).sequence;
+  wire::Submission fork = Make(wire::ForkArgs{.sequence = made});
+  const SequenceHandle plain = Call(client_, fork).sequence();
   EXPECT_EQ(Info(plain).owner.life.expires_unix_ms, 0u) << "a fork inherits no time of expiry";
-  fork.p1 = 50;
-  EXPECT_NE(Info(Call(client_, fork).sequence).owner.life.expires_unix_ms, 0u);
-  wire::Submission publish = Make(Verb::kPublish, plain);
-  publish.p1 = 7;
-  const Reply published = CallText(client_, publish, "brief");
-  ASSERT_EQ(published.code, Code::kOk) << Text(published);
-  EXPECT_NE(Info(published.sequence).owner.life.expires_unix_ms, 0u);
+  fork = Make(wire::ForkArgs{.sequence = made, .ttl_seconds = 50});
+  EXPECT_NE(Info(Call(client_, fork).sequence()).owner.life.expires_unix_ms, 0u);
+  wire::Submission publish = Make(wire::PublishArgs{.sequence = plain, .ttl_seconds = 7});
+  const ReceivedCompletion published = CallText(client_, publish, "brief");
+  ASSERT_EQ(published.code(), Code::kOk) << Text(published);
+  EXPECT_NE(Info(published.sequence()).owner.life.expires_unix_ms, 0u);
 }
 
 TEST_F(ServiceLifeTest, ExpiredSequencesAndSnapshotsAreDroppedAndOthersStay) {
   const SequenceHandle stays = Filled(client_, 10);
   const SequenceHandle later = Filled(client_, 10);
   const SequenceHandle goes = Filled(client_, 10);
-  ASSERT_EQ(SetLife(client_, later, 1000).code, Code::kOk);
-  ASSERT_EQ(SetLife(client_, goes, 10).code, Code::kOk);
-  wire::Submission publish = Make(Verb::kPublish, goes);
-  publish.p1 = 10;
-  const SequenceHandle published = CallText(client_, publish, "brief").sequence;
+  ASSERT_EQ(SetLife(client_, later, 1000).code(), Code::kOk);
+  ASSERT_EQ(SetLife(client_, goes, 10).code(), Code::kOk);
+  wire::Submission publish = Make(wire::PublishArgs{.sequence = goes, .ttl_seconds = 10});
+  const SequenceHandle published = CallText(client_, publish, "brief").sequence();
   Expiries expiries(loop_, memory(), [this](SequenceHandle one) { cancelled_.push_back(one); });
   EXPECT_FALSE(expiries.DropSome(NowUnixMs()));
   EXPECT_TRUE(Exists(goes)) << "its time has not come";
@@ -76,7 +70,7 @@ TEST_F(ServiceLifeTest, ExpiredSequencesAndSnapshotsAreDroppedAndOthersStay) {
   EXPECT_EQ(expiries.dropped(), 2u);
   EXPECT_THAT(cancelled_, testing::UnorderedElementsAre(goes, published));
   // Without a time of expiry, the sequence stays.
-  ASSERT_EQ(SetLife(client_, later, 0).code, Code::kOk);
+  ASSERT_EQ(SetLife(client_, later, 0).code(), Code::kOk);
   EXPECT_FALSE(expiries.DropSome(NowAnd(5000)));
   EXPECT_TRUE(Exists(later));
   EXPECT_EQ(memory().sequences().NextExpiry(), std::nullopt);
@@ -84,10 +78,9 @@ TEST_F(ServiceLifeTest, ExpiredSequencesAndSnapshotsAreDroppedAndOthersStay) {
 
 TEST_F(ServiceLifeTest, ManyExpiredSequencesAreDroppedInPortions) {
   std::vector<SequenceHandle> made;
-  wire::Submission create = Make(Verb::kCreate);
-  create.p1 = 1;
+  wire::Submission create = Make(wire::CreateArgs{.ttl_seconds = 1});
   for (std::size_t i = 0; i < Sequences::kListedAtOnce + 5; ++i) {
-    made.push_back(Call(client_, create).sequence);
+    made.push_back(Call(client_, create).sequence());
     ASSERT_NE(made.back(), SequenceHandle::kNone);
   }
   Expiries expiries(loop_, memory(), [](SequenceHandle) {});
@@ -99,8 +92,8 @@ TEST_F(ServiceLifeTest, ManyExpiredSequencesAreDroppedInPortions) {
 
 TEST_F(ServiceLifeTest, ARetainedSequenceExpiresToo) {
   const SequenceHandle sequence = Filled(client_, 40);
-  ASSERT_EQ(SetLife(client_, sequence, 10).code, Code::kOk);
-  ASSERT_EQ(Call(client_, Make(Verb::kRetain, sequence)).code, Code::kOk);
+  ASSERT_EQ(SetLife(client_, sequence, 10).code(), Code::kOk);
+  ASSERT_EQ(Call(client_, Make(Verb::kRetain, sequence)).code(), Code::kOk);
   ASSERT_TRUE(Exists(sequence));
   Expiries expiries(loop_, memory(), [](SequenceHandle) {});
   EXPECT_FALSE(expiries.DropSome(NowAnd(11)));
@@ -110,41 +103,38 @@ TEST_F(ServiceLifeTest, ARetainedSequenceExpiresToo) {
 TEST_F(ServiceLifeTest, NothingOfAnEphemeralSequenceIsReusedOrRetained) {
   wire::Submission create = Make(Verb::kCreate);
   create.flags = wire::kFlagEphemeral;
-  const SequenceHandle secret = Call(client_, create).sequence;
+  const SequenceHandle secret = Call(client_, create).sequence();
   const std::vector<TokenId> prompt(40, 5);
-  ASSERT_EQ(CallTokens(client_, Make(Verb::kDecode, secret), prompt).code, Code::kOk);
+  ASSERT_EQ(CallTokens(client_, Make(Verb::kDecode, secret), prompt).code(), Code::kOk);
   RunDry();
   (void)client_.All();
   ASSERT_EQ(Cells(secret), 40u);
   EXPECT_TRUE(Info(secret).owner.life.is_ephemeral);
   const SequenceHandle second = Create(client_);
-  ASSERT_EQ(CallTokens(client_, Make(Verb::kDecode, second), prompt).code, Code::kOk);
+  ASSERT_EQ(CallTokens(client_, Make(Verb::kDecode, second), prompt).code(), Code::kOk);
   RunDry();
   (void)client_.All();
   EXPECT_EQ(memory().sequences().QueryUse(second)->shared_cells, 0u) << "the prompt took no cells";
   const SequenceHandle third = Create(client_);
-  ASSERT_EQ(CallTokens(client_, Make(Verb::kDecode, third), prompt).code, Code::kOk);
+  ASSERT_EQ(CallTokens(client_, Make(Verb::kDecode, third), prompt).code(), Code::kOk);
   RunDry();
   (void)client_.All();
   EXPECT_GT(memory().sequences().QueryUse(third)->shared_cells, 0u) << "of an ordinary sequence";
   // A fork and a copy of an ephemeral sequence are ephemeral.
-  wire::Submission fork = Make(Verb::kFork, secret);
-  fork.p0 = -1;
-  fork.argument = 1;
-  EXPECT_TRUE(Info(Call(client_, fork).sequence).owner.life.is_ephemeral);
+  wire::Submission fork = Make(wire::ForkArgs{.sequence = secret});
+  EXPECT_TRUE(Info(Call(client_, fork).sequence()).owner.life.is_ephemeral);
   const SequenceHandle copy = Create(client_);
-  wire::Submission copying = Make(Verb::kCopyRange, secret);
-  copying.sequence2 = static_cast<std::uint64_t>(copy);
-  ASSERT_EQ(Call(client_, copying).code, Code::kOk);
+  wire::Submission copying = Make(wire::CopyRangeArgs{.source = secret, .destination = copy});
+  ASSERT_EQ(Call(client_, copying).code(), Code::kOk);
   EXPECT_TRUE(Info(copy).owner.life.is_ephemeral);
-  ASSERT_EQ(Call(client_, Make(Verb::kRetain, secret)).code, Code::kOk);
+  ASSERT_EQ(Call(client_, Make(Verb::kRetain, secret)).code(), Code::kOk);
   EXPECT_FALSE(Exists(secret));
   // A sequence becomes ephemeral and never stops being so; a retained one does not become so.
-  ASSERT_EQ(SetLife(client_, second, 0, wire::kFlagEphemeral).code, Code::kOk);
-  ASSERT_EQ(SetLife(client_, second, 0).code, Code::kOk);
+  ASSERT_EQ(SetLife(client_, second, 0, wire::kFlagEphemeral).code(), Code::kOk);
+  ASSERT_EQ(SetLife(client_, second, 0).code(), Code::kOk);
   EXPECT_TRUE(Info(second).owner.life.is_ephemeral);
   const SequenceHandle retained = Filled(client_, 50);
-  ASSERT_EQ(Call(client_, Make(Verb::kRetain, retained)).code, Code::kOk);
+  ASSERT_EQ(Call(client_, Make(Verb::kRetain, retained)).code(), Code::kOk);
   ASSERT_TRUE(Exists(retained));
   ExpectRefused(SetLife(client_, retained, 0, wire::kFlagEphemeral), Code::kInvalidArgument,
                 "a retained sequence is not ephemeral");
@@ -154,8 +144,9 @@ TEST_F(ServiceLifeTest, OnlyTheOwnerSetsTheTimeOfExpiry) {
   const SequenceHandle mine = Filled(client_, 10);
   ExpectRefused(SetLife(stranger_, mine, 5), Code::kNotFound, "no such sequence");
   ExpectRefused(SetLife(sibling_, mine, 5), Code::kPermission, "force flag");
-  EXPECT_EQ(SetLife(sibling_, mine, 5, wire::kFlagForce).code, Code::kOk);
-  const SequenceHandle published = CallText(client_, Make(Verb::kPublish, mine), "fixed").sequence;
+  EXPECT_EQ(SetLife(sibling_, mine, 5, wire::kFlagForce).code(), Code::kOk);
+  const SequenceHandle published =
+      CallText(client_, Make(Verb::kPublish, mine), "fixed").sequence();
   ExpectRefused(SetLife(client_, published, 5), Code::kPermission, "immutable");
 }
 

@@ -1,5 +1,6 @@
 // Tests verbs for texts that are read without cells: embeddings, ranks and encoded texts.
 #include <limits>
+#include <optional>
 
 #include "daemon/verbs/service.h"
 #include "shm/payload_codec.h"
@@ -8,6 +9,7 @@
 namespace kvd {
 namespace {
 
+using test::ReceivedCompletion;
 using test::ServiceTest;
 using ::testing::HasSubstr;
 using wire::Verb;
@@ -25,12 +27,9 @@ std::vector<std::byte> Texts(const std::vector<std::string_view>& texts) {
   return payload;
 }
 
-wire::Submission MakeEmbed(std::int64_t pooling = -1, std::uint16_t flags = 0) {
-  wire::Submission embed{};
-  embed.verb = static_cast<std::uint16_t>(Verb::kEmbed);
-  embed.argument = pooling;
-  embed.flags = flags;
-  return embed;
+wire::Submission MakeEmbed(std::optional<wire::PoolingChoice> pooling = std::nullopt,
+                           std::uint16_t flags = 0) {
+  return wire::MakeSubmission(wire::EmbedArgs{.pooling = pooling}, flags);
 }
 
 TEST_F(ServiceTest, AModelWithoutPoolingEmbedsAndRanksNothing) {
@@ -45,9 +44,10 @@ class EncoderServiceTest : public ServiceTest {
   EncoderServiceTest() : ServiceTest({.is_encoder = true}) {}
 
   // Submits `times` embed requests, runs the scheduler until it is idle and returns its answers.
-  std::vector<test::ReceivedCompletion> Embed(std::uint16_t flags, int times) {
+  std::vector<ReceivedCompletion> Embed(std::uint16_t flags, int times) {
     for (int i = 0; i < times; ++i) {
-      EXPECT_EQ(Call(client_, MakeEmbed(-1, flags), TokenLists({{5, 6}})).code, Code::kOk);
+      EXPECT_EQ(Call(client_, MakeEmbed(std::nullopt, flags), TokenLists({{5, 6}})).code(),
+                Code::kOk);
     }
     RunDry();
     return client_.All();
@@ -58,13 +58,12 @@ TEST_F(EncoderServiceTest, EmbeddingsAreNormalisedOnRequest) {
   for (const std::uint16_t flags : {std::uint16_t{0}, std::uint16_t{wire::kFlagNormalize}}) {
     const auto answers = Embed(flags, 1);
     ASSERT_EQ(answers.size(), 1u);
-    EXPECT_EQ(answers[0].completion.value0, 1);
-    EXPECT_EQ(answers[0].completion.value1, 2);
-    ASSERT_EQ(answers[0].output.size(), 2 * sizeof(float));
-    float row[2];
-    std::memcpy(row, answers[0].output.data(), sizeof row);
-    EXPECT_EQ(row[0], flags == 0 ? 3.0f : 0.6f);
-    EXPECT_EQ(row[1], flags == 0 ? 4.0f : 0.8f);
+    const auto reply = answers[0].As<wire::EmbedReply>();
+    EXPECT_EQ(reply.rows, 1u);
+    EXPECT_EQ(reply.width, 2u);
+    ASSERT_EQ(reply.values.size(), 2u);
+    EXPECT_EQ(reply.values[0], flags == 0 ? 3.0f : 0.6f);
+    EXPECT_EQ(reply.values[1], flags == 0 ? 4.0f : 0.8f);
   }
 }
 
@@ -84,36 +83,35 @@ class CrossServiceTest : public ServiceTest {
   CrossServiceTest() : ServiceTest({.has_cross_attention = true}) {}
 
   // Submits an encode request for the sequence and returns the scheduler's answer.
-  wire::Completion Encode(SequenceHandle sequence, const std::vector<TokenId>& tokens) {
-    EXPECT_EQ(CallTokens(client_, Make(Verb::kEncode, sequence), tokens).code, Code::kOk);
+  ReceivedCompletion Encode(SequenceHandle sequence, const std::vector<TokenId>& tokens) {
+    EXPECT_EQ(CallTokens(client_, Make(Verb::kEncode, sequence), tokens).code(), Code::kOk);
     RunDry();
     const auto answers = client_.All();
     EXPECT_EQ(answers.size(), 1u);
-    return answers.empty() ? wire::Completion{} : answers.front().completion;
+    return answers.empty() ? ReceivedCompletion{} : answers.front();
   }
 };
 
 TEST_F(CrossServiceTest, ATextIsEncodedOnceBeforeTheFirstTokenAndForksShareIt) {
   const SequenceHandle sequence = Create(client_);
-  const wire::Completion early = [&] {
+  const ReceivedCompletion early = [&] {
     wire::Submission decode = Make(Verb::kDecode, sequence);
-    EXPECT_EQ(CallTokens(client_, decode, {5}).code, Code::kOk);
+    EXPECT_EQ(CallTokens(client_, decode, {5}).code(), Code::kOk);
     RunDry();
-    return client_.All().front().completion;
+    return client_.All().front();
   }();
-  EXPECT_EQ(static_cast<Code>(early.code), Code::kInvalidArgument);
+  EXPECT_EQ(early.code(), Code::kInvalidArgument);
 
-  const wire::Completion encoded = Encode(sequence, {5, 6, 7});
-  EXPECT_EQ(static_cast<Code>(encoded.code), Code::kOk);
-  EXPECT_EQ(encoded.value0, 3);
-  EXPECT_EQ(encoded.value1, test::FakeEngine::kBos);
+  const ReceivedCompletion encoded = Encode(sequence, {5, 6, 7});
+  ASSERT_EQ(encoded.code(), Code::kOk);
+  const auto reply = encoded.As<wire::EncodeReply>();
+  EXPECT_EQ(reply.tokens, 3u);
+  EXPECT_EQ(reply.start_token, test::FakeEngine::kBos);
   EXPECT_EQ(engine_.memory().sequences().Query(sequence)->cross_cells, 3u);
-  EXPECT_EQ(static_cast<Code>(Encode(sequence, {5}).code), Code::kExists);
+  EXPECT_EQ(Encode(sequence, {5}).code(), Code::kExists);
 
-  wire::Submission fork = Make(Verb::kFork, sequence);
-  fork.p0 = -1;
-  fork.argument = 1;
-  ASSERT_EQ(Call(client_, fork).code, Code::kOk);
+  wire::Submission fork = Make(wire::ForkArgs{.sequence = sequence});
+  ASSERT_EQ(Call(client_, fork).code(), Code::kOk);
   for (const SequenceInfo& info : engine_.memory().sequences().List())
     EXPECT_EQ(info.cross_cells, 3u);
 }
@@ -132,13 +130,14 @@ TEST_F(ServiceTest, AModelWithoutAnEncoderEncodesNothing) {
 }
 
 TEST_F(EncoderServiceTest, SeveralTextsOfARequestHaveARowEach) {
-  ASSERT_EQ(Call(client_, MakeEmbed(), TokenLists({{5, 6}, {7}, {8, 9, 10}})).code, Code::kOk);
+  ASSERT_EQ(Call(client_, MakeEmbed(), TokenLists({{5, 6}, {7}, {8, 9, 10}})).code(), Code::kOk);
   RunDry();
   const auto answers = client_.All();
   ASSERT_EQ(answers.size(), 1u);
-  EXPECT_EQ(answers[0].completion.value0, 3);
-  EXPECT_EQ(answers[0].completion.value1, 2);
-  EXPECT_EQ(answers[0].output.size(), 6 * sizeof(float));
+  const auto reply = answers[0].As<wire::EmbedReply>();
+  EXPECT_EQ(reply.rows, 3u);
+  EXPECT_EQ(reply.width, 2u);
+  EXPECT_EQ(reply.values.size(), 6u);
 }
 
 TEST_F(EncoderServiceTest, TextsThatTheModelCannotReadAreRefusedByTheirIndex) {
@@ -149,8 +148,8 @@ TEST_F(EncoderServiceTest, TextsThatTheModelCannotReadAreRefusedByTheirIndex) {
 }
 
 TEST_F(EncoderServiceTest, RankingNeedsAClassifier) {
-  ExpectRefused(Call(client_, MakeEmbed(4), TokenLists({{5}})), Code::kUnsupported,
-                "no classifier");
+  ExpectRefused(Call(client_, MakeEmbed(wire::PoolingChoice::kRank), TokenLists({{5}})),
+                Code::kUnsupported, "no classifier");
   ExpectRefused(Call(client_, Make(Verb::kRank), Texts({"a", "b"})), Code::kUnsupported,
                 "no classifier");
 }
@@ -162,20 +161,19 @@ class RankServiceTest : public ServiceTest {
 };
 
 TEST_F(RankServiceTest, EachDocumentHasAScore) {
-  ASSERT_EQ(Call(client_, Make(Verb::kRank), Texts({"ab", "a", "b", "ba"})).code, Code::kOk);
+  ASSERT_EQ(Call(client_, Make(Verb::kRank), Texts({"ab", "a", "b", "ba"})).code(), Code::kOk);
   RunDry();
   const auto answers = client_.All();
   ASSERT_EQ(answers.size(), 1u);
-  ASSERT_EQ(static_cast<Code>(answers[0].completion.code), Code::kOk);
-  EXPECT_GE(answers[0].completion.value0, 3 * 3);  // tokens
-  std::vector<float> scores(answers[0].output.size() / sizeof(float));
-  std::memcpy(scores.data(), answers[0].output.data(), answers[0].output.size());
-  EXPECT_EQ(scores, std::vector<float>(3, 3.0f));
+  ASSERT_EQ(answers[0].code(), Code::kOk);
+  const auto reply = answers[0].As<wire::RankReply>();
+  EXPECT_GE(reply.tokens, 3u * 3u);
+  EXPECT_EQ(reply.scores, std::vector<float>(3, 3.0f));
 }
 
 TEST_F(RankServiceTest, AnInvalidTextEndsTheRequestAndIsNamed) {
   const auto message = [&](const std::vector<std::string_view>& texts) {
-    EXPECT_EQ(Call(client_, Make(Verb::kRank), Texts(texts)).code, Code::kOk);
+    EXPECT_EQ(Call(client_, Make(Verb::kRank), Texts(texts)).code(), Code::kOk);
     RunDry();
     const auto answers = client_.All();
     EXPECT_EQ(answers.size(), 1u);
@@ -190,10 +188,9 @@ TEST_F(RankServiceTest, AnInvalidTextEndsTheRequestAndIsNamed) {
 }
 
 TEST_F(RankServiceTest, ACancelledRankHoldsNothing) {
-  ASSERT_EQ(Call(client_, Make(Verb::kRank), Texts({"ab", "a", "b"})).code, Code::kOk);
-  wire::Submission cancel = Make(Verb::kCancel);
-  cancel.argument = static_cast<std::int64_t>(last_request_);
-  ASSERT_EQ(Call(client_, cancel).code, Code::kOk);
+  ASSERT_EQ(Call(client_, Make(Verb::kRank), Texts({"ab", "a", "b"})).code(), Code::kOk);
+  wire::Submission cancel = Make(wire::CancelArgs{.request = RequestId{last_request_}});
+  ASSERT_EQ(Call(client_, cancel).code(), Code::kOk);
   RunDry();
   const auto answers = client_.All();
   ASSERT_FALSE(answers.empty());
@@ -206,7 +203,7 @@ class RankWithoutTokenizerTest : public RankServiceTest {
 };
 
 TEST_F(RankWithoutTokenizerTest, RankingNeedsATokenizer) {
-  EXPECT_EQ(Call(client_, Make(Verb::kRank), Texts({"a", "b"})).code, Code::kNoTokenizer);
+  EXPECT_EQ(Call(client_, Make(Verb::kRank), Texts({"a", "b"})).code(), Code::kNoTokenizer);
 }
 
 }  // namespace

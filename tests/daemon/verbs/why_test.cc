@@ -9,6 +9,7 @@ namespace {
 
 using test::Join;
 using test::Prompt;
+using test::ReceivedCompletion;
 using test::TestSession;
 using test::Tokens;
 using wire::Verb;
@@ -16,8 +17,8 @@ using wire::Verb;
 class WhyTest : public test::PromptTest {
  protected:
   wire::WhyRecord Why(TestSession& client, const Tokens& prompt) {
-    const Reply reply = CallTokens(client, Make(Verb::kWhy), prompt);
-    EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
+    const ReceivedCompletion reply = CallTokens(client, Make(Verb::kWhy), prompt);
+    EXPECT_EQ(reply.code(), Code::kOk) << Text(reply);
     wire::WhyRecord record{};
     EXPECT_EQ(reply.output.size(), sizeof record);
     if (reply.output.size() == sizeof record) {
@@ -70,9 +71,8 @@ TEST_F(WhyTest, OtherUidsAndSaltsDoNotChangeTheReply) {
   const wire::WhyRecord before = Why(client_, prompt);
   EXPECT_EQ(before.common, 40u);
   EXPECT_EQ(Compute(stranger_, Prompt(100)).tokens, 0u);
-  wire::Submission create = Make(Verb::kCreate);
-  create.argument = 77;
-  Start(sibling_, Call(sibling_, create).sequence, Prompt(100));
+  wire::Submission create = Make(wire::CreateArgs{.cache_salt = 77});
+  Start(sibling_, Call(sibling_, create).sequence(), Prompt(100));
   (void)Finish(sibling_);
   EXPECT_TRUE(IsSame(Why(client_, prompt), before));
 }
@@ -81,12 +81,12 @@ TEST_F(WhyTest, SnapshotsAreShownToSessionsThatMayForkThem) {
   const SequenceHandle sequence = Start(stranger_, Prompt(100));
   (void)Finish(stranger_);
   wire::Submission publish = Make(Verb::kPublish, sequence);
-  EXPECT_EQ(CallText(stranger_, publish, "hidden").code, Code::kOk);
+  EXPECT_EQ(CallText(stranger_, publish, "hidden").code(), Code::kOk);
   EXPECT_EQ(Why(client_, Prompt(100)).nearest, 0u);
   publish.flags = wire::kFlagPublic;
-  const Reply shown = CallText(stranger_, publish, "shown");
+  const ReceivedCompletion shown = CallText(stranger_, publish, "shown");
   const wire::WhyRecord told = Why(client_, Prompt(100));
-  EXPECT_EQ(told.nearest, static_cast<std::uint64_t>(shown.sequence));
+  EXPECT_EQ(told.nearest, static_cast<std::uint64_t>(shown.sequence()));
   EXPECT_EQ(told.reused, 99u);
   EXPECT_EQ(told.origin, static_cast<std::uint8_t>(PrefixOrigin::kSnapshot));
 }
