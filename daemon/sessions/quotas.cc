@@ -63,9 +63,9 @@ Status Set(std::string_view name, std::string_view value, UidLimits* limits) {
   return Fail(Code::kInvalidArgument, Quoted(std::string(name)), " is not a setting");
 }
 
-class Parser {
+class TenantsParser {
  public:
-  explicit Parser(const UidLimits& base) { tenants_.defaults = base; }
+  explicit TenantsParser(const UidLimits& base) { tenants_.defaults = base; }
 
   Status Take(std::string_view line) {
     line = Trim(line);
@@ -136,7 +136,7 @@ class Parser {
 }  // namespace
 
 Result<Tenants> ParseTenants(std::string_view text, const UidLimits& base) {
-  Parser parser(base);
+  TenantsParser parser(base);
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     if (Status taken = parser.Take(text.substr(0, end)); !taken) {

@@ -70,7 +70,7 @@ struct SessionShares {
 class Session {
  public:
   // `pump_wanted` is called, from any thread and without a lock, when the io thread must handle
-  // this session again; the function posts a call of Conversation::Pump.
+  // this session again; the function posts a call of SessionPump::Pump.
   Session(SessionIdentity identity, UniqueFd socket, DaemonChannel channel,
           std::function<void(SessionId)> pump_wanted, SessionShares shares = {});
 

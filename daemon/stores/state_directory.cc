@@ -75,18 +75,19 @@ bool IsTmpfsWithRoom(const std::string& path, std::uint64_t needed_bytes) {
 constexpr mode_t kForbiddenMode = 077;
 
 // A place for state directories: ROOT/STEM, or ROOT/STEM-SUFFIX if another user has created
-// ROOT/STEM (shm/own_directory.h). In a Place, the directory of each daemon has the daemon's name.
-struct Place {
+// ROOT/STEM (shm/own_directory.h). In a StatePlace, the directory of each daemon has
+// the daemon's name.
+struct StatePlace {
   std::string root;
   std::string stem;
 };
 
 // Returns the default places in order of preference; the last place need not be a tmpfs.
-std::vector<Place> DefaultPlaces() {
+std::vector<StatePlace> DefaultPlaces() {
   const std::string uid = std::to_string(::geteuid());
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
   const char* const temporary = std::getenv("TMPDIR");
-  std::vector<Place> places;
+  std::vector<StatePlace> places;
   if (runtime != nullptr && runtime[0] == '/') {
     places.push_back({.root = runtime, .stem = "kvd-state"});
   } else if (::geteuid() == 0) {
@@ -106,7 +107,7 @@ struct ExistingPaths {
 ExistingPaths FindExisting(const std::string& name) {
   ExistingPaths existing;
   const std::string suffix = "/" + name;
-  for (const Place& place : DefaultPlaces()) {
+  for (const StatePlace& place : DefaultPlaces()) {
     OwnDirectories own = FindOwnDirectories(place.root, place.stem, kForbiddenMode);
     for (const std::string& directory : own.usable) {
       std::string path = directory + suffix;
@@ -153,8 +154,8 @@ Result<StateDirectory> StateDirectory::OpenDefault(const std::string& name,
       return open(path);
     }
   }
-  const std::vector<Place> places = DefaultPlaces();
-  for (const Place& place : places) {
+  const std::vector<StatePlace> places = DefaultPlaces();
+  for (const StatePlace& place : places) {
     const bool is_last = &place == &places.back();
     if (!is_last && !IsTmpfsWithRoom(place.root, needed_bytes)) continue;
     const Result<std::string> made = MakeOwnDirectory(place.root, place.stem, kForbiddenMode);

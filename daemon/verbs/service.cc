@@ -17,7 +17,7 @@ namespace kvd {
 // as finding a sequence by its handle and checking the caller's access to it.
 
 Service::Service(Engine& engine, Scheduler& scheduler, const Shares& shares,
-                 Surroundings surroundings, const PrefixOptions& prefixes)
+                 Surroundings surroundings, const PrefixPolicy& prefixes)
     : engine_(engine),
       memory_(engine.memory()),
       scheduler_(scheduler),

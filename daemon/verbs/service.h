@@ -45,7 +45,7 @@ class LastRow;
 class PromptCache;
 struct GenerationState;
 
-struct PrefixOptions {
+struct PrefixPolicy {
   bool is_shared = true;  // true: prompts take cells that other sequences hold
   // The largest number of retained sequences; 0: released sequences are dropped.
   std::uint32_t retained_max = std::numeric_limits<std::uint32_t>::max();
@@ -68,7 +68,7 @@ class Service {
 
   // All arguments that are references or pointers refer to objects that outlive the service.
   Service(Engine& engine, Scheduler& scheduler, const Shares& shares, Surroundings surroundings,
-          const PrefixOptions& prefixes = {});
+          const PrefixPolicy& prefixes = {});
 
   // Executes a submission. `share`: the share that counts the payload; work that keeps the payload
   // also keeps the share.
@@ -245,7 +245,7 @@ class Service {
   Scheduler& scheduler_;
   const Shares& shares_;
   const Surroundings surroundings_;
-  const PrefixOptions prefixes_;
+  const PrefixPolicy prefixes_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   KeptSamplers samplers_;
   BreakerCache breaker_cache_;

@@ -141,7 +141,7 @@ TEST_F(ServerReconnectTest, TheEarlierOfTwoHellosWithOneTokenIsRefused) {
   EXPECT_NE(newcomer->welcome().session, first->welcome().session);
   const Server::Counts counts = server_->CountAll();
   EXPECT_EQ(counts.hellos, 0u);
-  EXPECT_EQ(counts.conversations, 2u);
+  EXPECT_EQ(counts.pumps, 2u);
   EXPECT_EQ(counts.connections.at(OwnerOf(kOwn)), 2u);
   EXPECT_TRUE(engine_.memory().sequences().Query(sequence));
 }

@@ -1,7 +1,7 @@
 // Pump takes submissions and answers them until no submission is left or an answer must wait. Then
 // Pump sets the flag that tells the client that the daemon sleeps, and checks once more for new
 // submissions.
-#include "daemon/conversation.h"
+#include "daemon/session_pump.h"
 
 #include <sys/socket.h>
 
@@ -18,7 +18,7 @@ namespace {
 // clients get their turn.
 constexpr int kBurst = 64;
 constexpr std::uint64_t kBurstBytes = 16 << 20;
-// Interval at which a conversation retries to send an answer for which there is no room while
+// Interval at which a pump retries to send an answer for which there is no room while
 // submissions wait. The retry is timed because the doorbell protocol cannot ask a client to ring
 // only when it releases output and not when it submits.
 constexpr std::chrono::milliseconds kStalledRetry{10};
@@ -54,15 +54,15 @@ Outcome HandleWith(Service& service, const std::shared_ptr<Session>& session,
 
 }  // namespace
 
-Conversation::Conversation(const Parts& parts, std::shared_ptr<Session> session)
+SessionPump::SessionPump(const Parts& parts, std::shared_ptr<Session> session)
     : parts_(parts), session_(std::move(session)), mailbox_(std::make_shared<Mailbox>()) {
-  mailbox_->conversation = this;
+  mailbox_->pump = this;
   watch_ = parts_.loop.WatchReadable(session_->socket(), [this] { OnReadable(); });
 }
 
-Conversation::~Conversation() { mailbox_->conversation = nullptr; }
+SessionPump::~SessionPump() { mailbox_->pump = nullptr; }
 
-ssize_t Conversation::TakeBells() {
+ssize_t SessionPump::TakeBells() {
   // Only one buffer of bytes is read, so that a client that floods its socket does not delay other
   // clients. recv has no control buffer, so the kernel drops descriptors that a client sends.
   std::array<std::byte, 4096> bells;
@@ -73,12 +73,12 @@ ssize_t Conversation::TakeBells() {
   return got;
 }
 
-bool Conversation::HasSaidGoodbye() {
+bool SessionPump::HasSaidGoodbye() {
   if (!closed_) (void)TakeBells();
   return said_goodbye_;
 }
 
-void Conversation::OnReadable() {
+void SessionPump::OnReadable() {
   const ssize_t got = TakeBells();
   if (got == 0 || (got < 0 && errno == ECONNRESET)) {
     return Close({Code::kDisconnected,
@@ -90,7 +90,7 @@ void Conversation::OnReadable() {
   Pump();
 }
 
-void Conversation::Pump() {
+void SessionPump::Pump() {
   if (closed_ || session_->closed()) return;
   retry_.reset();
   session_->WakeUp();
@@ -130,7 +130,7 @@ void Conversation::Pump() {
   }
 }
 
-Result<bool> Conversation::PumpOnce() {
+Result<bool> SessionPump::PumpOnce() {
   KVD_CHECK_OK(session_->Refresh());
   if (session_->TakeRoomForComputing()) parts_.scheduler.WakeUp();
   if (in_work_) return false;
@@ -146,7 +146,7 @@ Result<bool> Conversation::PumpOnce() {
   return true;
 }
 
-Result<bool> Conversation::TakeSubmission() {
+Result<bool> SessionPump::TakeSubmission() {
   received_share_ = Share();
   const auto admit = [this](const wire::Submission& submission) -> Status {
     if (submission.payload_bytes == 0) return {};
@@ -156,7 +156,7 @@ Result<bool> Conversation::TakeSubmission() {
   return session_->TakeSubmission(received_, parts_.service.tokens_max(), admit);
 }
 
-Status Conversation::LookForCancels() {
+Status SessionPump::LookForCancels() {
   for (;; ++submissions_seen_) {
     KVD_TRY(const auto waiting, session_->PeekSubmission(submissions_seen_));
     if (!waiting) return {};
@@ -168,7 +168,7 @@ Status Conversation::LookForCancels() {
   }
 }
 
-bool Conversation::TakeActedOn(const wire::Submission& submission) {
+bool SessionPump::TakeActedOn(const wire::Submission& submission) {
   const std::optional<RequestId> target = CancelledBy(submission);
   const auto found = target ? std::ranges::find(acted_on_, *target) : acted_on_.end();
   if (found == acted_on_.end()) return false;
@@ -176,7 +176,7 @@ bool Conversation::TakeActedOn(const wire::Submission& submission) {
   return true;
 }
 
-void Conversation::HandleSubmission() {
+void SessionPump::HandleSubmission() {
   Outcome outcome = HandleWith(parts_.service, session_, received_, std::move(received_share_));
   pending_ = Pending{.request = static_cast<RequestId>(received_.submission.request),
                      .verb = received_.submission.verb};
@@ -187,30 +187,30 @@ void Conversation::HandleSubmission() {
     return Answer(std::move(*reply));
   }
   if (auto* const work = std::get_if<WorkCall>(&outcome)) return Queue(std::move(*work));
-  pending_.reset();  // the scheduler, not the conversation, sends the answer of this request
+  pending_.reset();  // the scheduler, not the pump, sends the answer of this request
 }
 
-void Conversation::Queue(WorkCall work) {
+void SessionPump::Queue(WorkCall work) {
   in_work_ = true;
   submissions_seen_ = 0;
   parts_.workers.Queue(
       {.owner = session_->owner(), .session = session_->id()}, pending_->request,
       [work = std::move(work), mailbox = mailbox_, &loop = parts_.loop](WorkControl& control) {
         loop.Post([reply = CallWith(control, work), abandoned = work.abandoned, mailbox]() mutable {
-          // The call runs on the io thread, so the conversation cannot end during the call.
-          Conversation* const conversation = mailbox->conversation;
-          if (conversation == nullptr || conversation->session_->closed()) {
+          // The call runs on the io thread, so the pump cannot end during the call.
+          SessionPump* const pump = mailbox->pump;
+          if (pump == nullptr || pump->session_->closed()) {
             if (abandoned) abandoned();
             return;
           }
-          conversation->in_work_ = false;
-          conversation->Answer(std::move(reply));
-          conversation->Pump();
+          pump->in_work_ = false;
+          pump->Answer(std::move(reply));
+          pump->Pump();
         });
       });
 }
 
-void Conversation::Answer(WireReply reply) {
+void SessionPump::Answer(WireReply reply) {
   const std::size_t arena_bytes = session_->output_bytes_max();
   reply.SetRequest(pending_->request, pending_->verb);
   pending_->piece_bytes = arena_bytes;
@@ -223,7 +223,7 @@ void Conversation::Answer(WireReply reply) {
   if (!SendPending()) TakeShareOfPending();
 }
 
-void Conversation::TakeShareOfPending() {
+void SessionPump::TakeShareOfPending() {
   WireReply& reply = pending_->reply;
   if (reply.share != nullptr) return;
   Share share(session_->account(), Resource::kHeldBytes);
@@ -236,7 +236,7 @@ void Conversation::TakeShareOfPending() {
   pending_->sent_bytes = 0;
 }
 
-bool Conversation::SendPending() {
+bool SessionPump::SendPending() {
   for (;;) {
     const WireReply& reply = pending_->reply;
     const std::size_t left = reply.output.size() - pending_->sent_bytes;
@@ -252,7 +252,7 @@ bool Conversation::SendPending() {
   }
 }
 
-void Conversation::Close(const Error& why) {
+void SessionPump::Close(const Error& why) {
   if (std::exchange(closed_, true)) return;
   retry_.reset();
   watch_.reset();

@@ -1,4 +1,4 @@
-// Conversation: the io thread's side of one session. The Conversation receives doorbells, handles
+// SessionPump: the io thread's side of one session. The SessionPump receives doorbells, handles
 // submissions in order and sends the answers.
 //
 // Owner: the server. io thread only. Answers of metadata verbs keep the order of their submissions:
@@ -21,11 +21,11 @@
 
 namespace kvd {
 
-class Conversation {
+class SessionPump {
  public:
   // `closed` is called once, when the client has closed the connection or violated the protocol
-  // (`why` is the reason). After the call of `closed`, the owner destroys the conversation, but
-  // only when the call has returned. All objects referred to by Parts outlive the conversation.
+  // (`why` is the reason). After the call of `closed`, the owner destroys the pump, but
+  // only when the call has returned. All objects referred to by Parts outlive the pump.
   struct Parts {
     IoLoop& loop;
     Workers& workers;
@@ -37,8 +37,8 @@ class Conversation {
         pump_wanted;
   };
 
-  Conversation(const Parts& parts, std::shared_ptr<Session> session);
-  ~Conversation();
+  SessionPump(const Parts& parts, std::shared_ptr<Session> session);
+  ~SessionPump();
 
   const std::shared_ptr<Session>& session() const { return session_; }
   // Returns whether the client has sent the goodbye byte and so will not reconnect. HasSaidGoodbye
@@ -58,10 +58,10 @@ class Conversation {
     std::size_t sent_bytes = 0;
     std::size_t piece_bytes = 0;
   };
-  // A pointer to the conversation for the calls of workers, which may end after the conversation
-  // has ended; the pointer is null when the conversation has ended.
+  // A pointer to the pump for the calls of workers, which may end after the pump
+  // has ended; the pointer is null when the pump has ended.
   struct Mailbox {
-    Conversation* conversation = nullptr;
+    SessionPump* pump = nullptr;
   };
 
   // Reads a portion of the doorbells that have arrived. Returns the result of recv(2).
