@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "daemon/io_loop.h"
+#include "daemon/process/io_loop.h"
 #include "engine/memory/memory.h"
 #include "shm/map_writer.h"
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "daemon/log.h"
-#include "daemon/quotas.h"
-#include "daemon/weight_reading.h"
+#include "daemon/process/log.h"
+#include "daemon/process/weight_reading.h"
+#include "daemon/sessions/quotas.h"
 #include "engine/engine.h"
 
 namespace kvd {
@@ -43,7 +43,8 @@ struct DaemonOptions {
   std::optional<std::string> socket_group;  // name of a group whose members may connect
   // The uid whose clients may name a tenant; nullopt: the daemon's own uid.
   std::optional<std::uint32_t> tenant_uid;
-  std::optional<std::string> tenants_path;  // file of the tenants' limits (daemon/tenants.h)
+  std::optional<std::string>
+      tenants_path;  // file of the tenants' limits (daemon/sessions/quotas.h)
   // Part of the used blocks, in percent, that is waste when an automatic defragmentation begins; 0:
   // no automatic defragmentation.
   std::uint32_t defrag_threshold = 30;

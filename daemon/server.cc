@@ -1,4 +1,4 @@
-// A hello or a conversation may end inside its own callback. A hello or conversation that ends is
+// A hello or a pump may end inside its own callback. A hello or pump that ends is
 // removed from its map at once, together with its timers, and is destroyed later by a posted call.
 #include "daemon/server.h"
 
@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/text.h"
-#include "daemon/client_process.h"
-#include "daemon/log.h"
+#include "daemon/process/log.h"
+#include "daemon/sessions/client_process.h"
 #include "engine/model/model_config.h"
 #include "shm/peer_socket.h"
 
@@ -35,21 +35,20 @@ Server::Server(const Parts& parts, const ServerOptions& options)
     : parts_(parts),
       options_(options),
       limited_log_(parts.loop),
-      service_(
-          parts.engine, parts.scheduler, parts.shares,
-          {.pid_of_session = [this](SessionId session) -> std::uint32_t {
-             const auto found = conversations_.find(session);
-             if (found == conversations_.end()) return 0;
-             return static_cast<std::uint32_t>(found->second->session()->identity().peer.pid);
-           },
-           .session_count = [this] { return static_cast<std::uint32_t>(conversations_.size()); },
-           .expiry_set = [this] { expiries_.Arm(); },
-           .saved_states = parts.saved_states,
-           .prompt_cache = parts.prompt_cache,
-           .grammars = parts.grammars,
-           .tuning = parts.tuning,
-           .weights = parts.weights},
-          options.prefixes),
+      service_(parts.engine, parts.scheduler, parts.shares,
+               {.pid_of_session = [this](SessionId session) -> std::uint32_t {
+                  const auto found = pumps_.find(session);
+                  if (found == pumps_.end()) return 0;
+                  return static_cast<std::uint32_t>(found->second->session()->identity().peer.pid);
+                },
+                .session_count = [this] { return static_cast<std::uint32_t>(pumps_.size()); },
+                .expiry_set = [this] { expiries_.Arm(); },
+                .saved_states = parts.saved_states,
+                .prompt_cache = parts.prompt_cache,
+                .grammars = parts.grammars,
+                .tuning = parts.tuning,
+                .weights = parts.weights},
+               options.prefixes),
       waiting_(parts.loop,
                [this](const StoredSession& session) {
                  limited_log_.Log(LogLevel::kInfo, "given_up", SessionText(session.id));
@@ -59,11 +58,10 @@ Server::Server(const Parts& parts, const ServerOptions& options)
             {.counters =
                  [this] {
                    const EngineCounters engine = parts_.engine.counters();
-                   return MapCounters{
-                       .tokens_computed = engine.tokens_computed,
-                       .tokens_sampled = parts_.scheduler.tokens_sampled(),
-                       .steps = engine.steps,
-                       .sessions = static_cast<std::uint32_t>(conversations_.size())};
+                   return MapCounters{.tokens_computed = engine.tokens_computed,
+                                      .tokens_sampled = parts_.scheduler.tokens_sampled(),
+                                      .steps = engine.steps,
+                                      .sessions = static_cast<std::uint32_t>(pumps_.size())};
                  },
              .sessions =
                  [this](OwnerId owner, std::vector<layout::MapSession>* sessions) {
@@ -96,15 +94,15 @@ void Server::StopListening() {
 void Server::CloseAll() {
   hellos_.clear();
   is_closing_ = true;
-  while (!conversations_.empty()) {
-    (void)EndSession(conversations_.begin()->first, {Code::kDisconnected, "the daemon is stopping"},
+  while (!pumps_.empty()) {
+    (void)EndSession(pumps_.begin()->first, {Code::kDisconnected, "the daemon is stopping"},
                      /*is_lost=*/true);
   }
 }
 
 Server::Counts Server::CountAll() const {
   return {.hellos = hellos_.size(),
-          .conversations = conversations_.size(),
+          .pumps = pumps_.size(),
           .waiting_sessions = waiting_.count(),
           .connections = parts_.shares.ListHeld(Resource::kConnections)};
 }
@@ -205,10 +203,10 @@ Result<Server::Opening> Server::NewSession(OwnerId owner, pid_t pid) {
 }
 
 Result<Server::Opening> Server::TakeUp(const SessionToken& token, OwnerId owner) {
-  for (const auto& [id, conversation] : conversations_) {
-    const auto& stored = conversation->session()->identity().stored;
+  for (const auto& [id, pump] : pumps_) {
+    const auto& stored = pump->session()->identity().stored;
     if (!stored || stored->owner != owner || !IsTokenOf(token, *stored)) continue;
-    // The old conversation is destroyed at once, because it must not take another submission.
+    // The old pump is destroyed at once, because it must not take another submission.
     (void)EndSession(id, {Code::kDisconnected, "the client has connected again"}, /*is_lost=*/true);
     break;
   }
@@ -322,31 +320,30 @@ Status Server::Open(Hello& opened) {
                       .returns = hello.returns},
       opened.connection->TakeSocket(), std::move(created.channel),
       [this](SessionId wanting) { WantPump(wanting); }, std::move(opened.shares));
-  conversations_.emplace(
-      id,
-      std::make_unique<Conversation>(
-          Conversation::Parts{.loop = parts_.loop,
-                              .workers = parts_.workers,
-                              .service = service_,
-                              .scheduler = parts_.scheduler,
-                              .closed =
-                                  [this](SessionId gone, const Error& why) {
-                                    const bool is_lost = why.code == Code::kDisconnected;
-                                    parts_.loop.Post([ended = EndSession(gone, why, is_lost)] {});
-                                  },
-                              .pump_wanted = [this](SessionId wanting) { WantPump(wanting); }},
-          std::move(session)));
+  pumps_.emplace(id, std::make_unique<SessionPump>(
+                         SessionPump::Parts{
+                             .loop = parts_.loop,
+                             .workers = parts_.workers,
+                             .service = service_,
+                             .scheduler = parts_.scheduler,
+                             .closed =
+                                 [this](SessionId gone, const Error& why) {
+                                   const bool is_lost = why.code == Code::kDisconnected;
+                                   parts_.loop.Post([ended = EndSession(gone, why, is_lost)] {});
+                                 },
+                             .pump_wanted = [this](SessionId wanting) { WantPump(wanting); }},
+                         std::move(session)));
   Log(LogLevel::kDebug, opening.is_new ? "connect" : "reconnect",
       SessionText(id) + " " + PeerText(peer) + " name=" + Quoted(hello.name));
   return {};
 }
 
 // `is_lost`: the client did not end the session, so the client may reconnect.
-std::shared_ptr<Conversation> Server::EndSession(SessionId id, const Error& why, bool is_lost) {
-  const auto found = conversations_.find(id);
-  if (found == conversations_.end()) return nullptr;
-  std::shared_ptr<Conversation> ended = std::move(found->second);
-  conversations_.erase(found);
+std::shared_ptr<SessionPump> Server::EndSession(SessionId id, const Error& why, bool is_lost) {
+  const auto found = pumps_.find(id);
+  if (found == pumps_.end()) return nullptr;
+  std::shared_ptr<SessionPump> ended = std::move(found->second);
+  pumps_.erase(found);
   Session& session = *ended->session();
   session.Close();
   parts_.workers.CancelSession(id);
@@ -371,8 +368,8 @@ std::shared_ptr<Conversation> Server::EndSession(SessionId id, const Error& why,
 }
 
 void Server::DescribeSessions(OwnerId owner, std::vector<layout::MapSession>* sessions) const {
-  for (const auto& [id, conversation] : conversations_) {
-    const Session& session = *conversation->session();
+  for (const auto& [id, pump] : pumps_) {
+    const Session& session = *pump->session();
     if (session.owner() != owner) continue;
     layout::MapSession entry{};
     entry.session = static_cast<std::uint64_t>(id);
@@ -386,8 +383,8 @@ void Server::DescribeSessions(OwnerId owner, std::vector<layout::MapSession>* se
 
 void Server::WantPump(SessionId session) {
   parts_.loop.Post([this, session] {
-    const auto found = conversations_.find(session);
-    if (found != conversations_.end()) found->second->Pump();
+    const auto found = pumps_.find(session);
+    if (found != pumps_.end()) found->second->Pump();
   });
 }
 

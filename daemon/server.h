@@ -1,4 +1,4 @@
-// Server: owns the objects of the io thread: listener, hellos, conversations, service.
+// Server: owns the objects of the io thread: listener, hellos, pumps, service.
 //
 // Owner: main. The io thread makes all calls and callbacks, except the construction; other threads
 // post calls to the loop. Main owns the scheduler's thread and the workers.
@@ -10,19 +10,19 @@
 #include <optional>
 #include <unordered_map>
 
-#include "daemon/conversation.h"
-#include "daemon/expiries.h"
-#include "daemon/io_loop.h"
-#include "daemon/limited_log.h"
-#include "daemon/listener.h"
 #include "daemon/map_publisher.h"
-#include "daemon/pending_hello.h"
-#include "daemon/scheduler.h"
-#include "daemon/service.h"
-#include "daemon/shares.h"
-#include "daemon/waiting_sessions.h"
-#include "daemon/weight_thread.h"
-#include "daemon/workers.h"
+#include "daemon/process/io_loop.h"
+#include "daemon/process/listener.h"
+#include "daemon/process/log.h"
+#include "daemon/process/weight_reading.h"
+#include "daemon/process/workers.h"
+#include "daemon/schedule/scheduler.h"
+#include "daemon/session_pump.h"
+#include "daemon/sessions/expiries.h"
+#include "daemon/sessions/pending_hello.h"
+#include "daemon/sessions/resumption.h"
+#include "daemon/sessions/shares.h"
+#include "daemon/verbs/service.h"
 #include "engine/engine.h"
 
 namespace kvd {
@@ -34,7 +34,7 @@ struct ServerOptions {
   // that found the session in `meta`.
   std::chrono::milliseconds reconnect_wait{2000};
   std::chrono::milliseconds restart_wait{600'000};
-  PrefixOptions prefixes{};
+  PrefixPolicy prefixes{};
 };
 
 class Server {
@@ -71,8 +71,8 @@ class Server {
   void CloseAll();
 
   struct Counts {
-    std::size_t hellos = 0;         // number of connections that have no session yet
-    std::size_t conversations = 0;  // number of connections that have a session
+    std::size_t hellos = 0;  // number of connections that have no session yet
+    std::size_t pumps = 0;   // number of connections that have a session
     std::size_t waiting_sessions = 0;
     std::map<OwnerId, std::uint64_t> connections;  // number of connections counted for each owner
   };
@@ -129,9 +129,9 @@ class Server {
   void RefuseHello(HelloNumber number, const Error& why);
   // Removes the hello and its timers.
   void EndHello(HelloNumber number);
-  // Removes the conversation from its map and returns it. The caller destroys the conversation
-  // outside of the conversation's own calls.
-  std::shared_ptr<Conversation> EndSession(SessionId session, const Error& why, bool is_lost);
+  // Removes the pump from its map and returns it. The caller destroys the pump
+  // outside of the pump's own calls.
+  std::shared_ptr<SessionPump> EndSession(SessionId session, const Error& why, bool is_lost);
   void WantPump(SessionId session);  // may be called from any thread
   // Appends the live map's entries for the owner's sessions.
   void DescribeSessions(OwnerId owner, std::vector<layout::MapSession>* sessions) const;
@@ -146,7 +146,7 @@ class Server {
   std::uint64_t last_hello_ = 0;
   std::map<HelloNumber, Hello> hellos_;
   WaitingSessions waiting_;
-  std::unordered_map<SessionId, std::unique_ptr<Conversation>> conversations_;
+  std::unordered_map<SessionId, std::unique_ptr<SessionPump>> pumps_;
   MapPublisher maps_;
   Expiries expiries_;
 };

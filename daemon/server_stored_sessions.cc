@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "daemon/client_process.h"
 #include "daemon/server.h"
+#include "daemon/sessions/client_process.h"
 
 namespace kvd {
 

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "daemon/log.h"
-#include "daemon/state_directory.h"
+#include "daemon/process/log.h"
+#include "daemon/stores/state_directory.h"
 #include "engine/engine.h"
 #include "engine/memory/memory_home.h"
 #include "engine/model/model_config.h"

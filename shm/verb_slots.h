@@ -37,7 +37,7 @@ enum class ArgumentSlot : std::uint8_t { kSequence, kSequence2, kP0, kP1, kArgum
 inline constexpr std::size_t kArgumentSlots = 5;
 
 // The access that a caller needs to the sequence, snapshot or file that a request names
-// (daemon/permissions.h).
+// (daemon/sessions/owners.h).
 enum class Access : std::uint8_t {
   kNone,    // no access is needed, because the request creates the object
   kRead,    // the caller lists, reads or forks the object
@@ -236,35 +236,31 @@ constexpr auto Made(SequenceHandle Reply::* member) {
   return ReplyMember<Reply, SequenceHandle>{member, ReplySlot::kSequence, true};
 }
 
-// The slots of a completion.
-struct ReplySlots {
-  std::int64_t numbers[4] = {};
-  constexpr std::int64_t& operator[](ReplySlot slot) {
-    return numbers[static_cast<std::size_t>(slot)];
+constexpr std::int64_t GetSlot(const Completion& completion, ReplySlot slot) {
+  switch (slot) {
+    case ReplySlot::kSequence: return static_cast<std::int64_t>(completion.sequence);
+    case ReplySlot::kValue0: return completion.value0;
+    case ReplySlot::kValue1: return completion.value1;
+    case ReplySlot::kValue2: return completion.value2;
   }
-  constexpr std::int64_t operator[](ReplySlot slot) const {
-    return numbers[static_cast<std::size_t>(slot)];
+  return 0;
+}
+constexpr void SetSlot(Completion* completion, ReplySlot slot, std::int64_t number) {
+  switch (slot) {
+    case ReplySlot::kSequence: completion->sequence = static_cast<std::uint64_t>(number); return;
+    case ReplySlot::kValue0: completion->value0 = number; return;
+    case ReplySlot::kValue1: completion->value1 = number; return;
+    case ReplySlot::kValue2: completion->value2 = number; return;
   }
-};
-
-template <class Reply>
-constexpr void PutReply(const Reply& reply, ReplySlots* slots) {
-  ForEachSlot<Reply>([&]<class T>(const ReplyMember<Reply, T>& member) {
-    (*slots)[member.slot] = ToSlot(reply.*member.member);
-  });
 }
 
 // Sets the slots of a completion that Reply lists, and leaves the completion's other fields
 // unchanged.
 template <class Reply>
 constexpr void PutReply(const Reply& reply, Completion* completion) {
-  ReplySlots slots{{static_cast<std::int64_t>(completion->sequence), completion->value0,
-                    completion->value1, completion->value2}};
-  PutReply(reply, &slots);
-  completion->sequence = static_cast<std::uint64_t>(slots[ReplySlot::kSequence]);
-  completion->value0 = slots[ReplySlot::kValue0];
-  completion->value1 = slots[ReplySlot::kValue1];
-  completion->value2 = slots[ReplySlot::kValue2];
+  ForEachSlot<Reply>([&]<class T>(const ReplyMember<Reply, T>& member) {
+    SetSlot(completion, member.slot, ToSlot(reply.*member.member));
+  });
 }
 
 // The output of a reply: a list of records, one record, or bytes.
@@ -321,11 +317,9 @@ template <class Reply>
 Result<Reply> ReadReply(std::string_view verb, const Completion& completion,
                         std::vector<std::byte>& output) {
   Reply reply{};
-  const ReplySlots slots{{static_cast<std::int64_t>(completion.sequence), completion.value0,
-                          completion.value1, completion.value2}};
   bool is_complete = true;
   ForEachSlot<Reply>([&]<class T>(const ReplyMember<Reply, T>& member) {
-    const std::int64_t number = slots[member.slot];
+    const std::int64_t number = GetSlot(completion, member.slot);
     if (member.is_required && number == 0) is_complete = false;
     reply.*member.member = FromSlot<T>(number);
   });

@@ -3,7 +3,7 @@
 //
 // A breaker is a text. A token that contains the whole text is a breaker by itself. A token that
 // ends with the beginning of the text is the head of a breaker; its tail is the tokens of the rest
-// of the text. daemon/breaker_search.h finds both kinds in a vocabulary.
+// of the text. daemon/requests/breaker_search.h finds both kinds in a vocabulary.
 //
 // A DryBreakers is immutable and may be used from any thread.
 #pragma once

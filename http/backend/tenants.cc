@@ -17,7 +17,7 @@
 namespace kvd::http {
 namespace {
 
-// A limit of daemon/tenants.h with its range.
+// A limit of daemon/sessions/quotas.h with its range.
 struct Limit {
   std::string_view name;
   std::int64_t least = 0;

@@ -11,13 +11,13 @@
 //       "operator": true,                      sees the counts of all tenants (GET /metrics)
 //       "limits": {"pool_share": 0.25, "weight": 2}}]}
 //
-// Limits are those of the daemon's own tenants' file (daemon/tenants.h): connections, sequences,
-// requests, pool_share, state_slots, saved_bytes, outlive_seconds, outliving_sessions and weight. A
-// daemon that kvd-http starts gets them in a file of this form; a daemon that it finds has its own.
-// Two limits are the gateway's: response_bytes, of the snapshots of stored responses, and
-// slot_bytes, of the tenant's slot files.
-// The daemon knows a tenant by 16 bytes of a hash of its name, so a tenant with another key keeps
-// its sequences. The file has only hashes of keys. `kvd-http --make-key NAME` prints a new key.
+// Limits are those of the daemon's own tenants' file (daemon/sessions/quotas.h): connections,
+// sequences, requests, pool_share, state_slots, saved_bytes, outlive_seconds, outliving_sessions
+// and weight. A daemon that kvd-http starts gets them in a file of this form; a daemon that it
+// finds has its own. Two limits are the gateway's: response_bytes, of the snapshots of stored
+// responses, and slot_bytes, of the tenant's slot files. The daemon knows a tenant by 16 bytes of a
+// hash of its name, so a tenant with another key keeps its sequences. The file has only hashes of
+// keys. `kvd-http --make-key NAME` prints a new key.
 //
 // A TenantTable is a plain value.
 #pragma once

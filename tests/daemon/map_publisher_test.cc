@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "daemon/asio_loop.h"
-#include "daemon/owner_of_uid.h"
+#include "daemon/process/io_loop.h"
+#include "daemon/sessions/owners.h"
 #include "shm/map_reader.h"
 #include "tests/daemon/support/fake_engine.h"
 

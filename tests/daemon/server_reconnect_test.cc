@@ -111,10 +111,7 @@ TEST_F(ServerReconnectTest, TheEarlierOfTwoHellosWithOneTokenIsRefused) {
   ASSERT_TRUE(Receive(*first));
   ASSERT_EQ(first->state(), State::kWelcomed);
   const auto sequence = static_cast<SequenceHandle>(Call(*first, Verb::kCreate).sequence);
-  wire::Submission generate{};
-  generate.verb = static_cast<std::uint16_t>(Verb::kGenerate);
-  generate.sequence = static_cast<std::uint64_t>(sequence);
-  generate.p0 = -1;
+  const auto generate = wire::MakeSubmission(wire::GenerateArgs{.sequence = sequence});
   // The scheduler does not run, so that the generation stays in flight.
   Submit(*first, generate, Prompt(8));
 
@@ -144,7 +141,7 @@ TEST_F(ServerReconnectTest, TheEarlierOfTwoHellosWithOneTokenIsRefused) {
   EXPECT_NE(newcomer->welcome().session, first->welcome().session);
   const Server::Counts counts = server_->CountAll();
   EXPECT_EQ(counts.hellos, 0u);
-  EXPECT_EQ(counts.conversations, 2u);
+  EXPECT_EQ(counts.pumps, 2u);
   EXPECT_EQ(counts.connections.at(OwnerOf(kOwn)), 2u);
   EXPECT_TRUE(engine_.memory().sequences().Query(sequence));
 }
@@ -167,11 +164,7 @@ TEST_F(ServerReconnectTest, AReplayAtAStopEndsBeforeTheServer) {
   ASSERT_TRUE(Receive(*client));
   const auto sequence = static_cast<SequenceHandle>(Call(*client, Verb::kCreate).sequence);
   (void)Call(*client, Verb::kGenerate, sequence, Prompt(40));
-  wire::Submission fork{};
-  fork.verb = static_cast<std::uint16_t>(Verb::kFork);
-  fork.sequence = static_cast<std::uint64_t>(sequence);
-  fork.p0 = 25;
-  fork.argument = 1;
+  const auto fork = wire::MakeSubmission(wire::ForkArgs{.sequence = sequence, .cells = 25});
   Submit(*client, fork);
   EXPECT_TRUE(scheduler_.RunOnce());  // replays one of 25 tokens
   EXPECT_EQ(engine_.memory().Usage().live_sequences, 2u);

@@ -12,10 +12,10 @@
 #include <memory>
 #include <thread>
 
-#include "daemon/asio_loop.h"
-#include "daemon/client_process.h"
+#include "daemon/process/io_loop.h"
+#include "daemon/process/workers.h"
 #include "daemon/server.h"
-#include "daemon/thread_workers.h"
+#include "daemon/sessions/client_process.h"
 #include "shm/peer_socket.h"
 #include "tests/daemon/support/fake_engine.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "base/sanitizers.h"
-#include "daemon/log.h"
+#include "daemon/process/log.h"
 #include "tests/daemon/support/server_simulation.h"
 #include "tests/e2e/support/temporary_folder.h"
 #include "tests/support/test_scale.h"

@@ -1,6 +1,6 @@
 // Tests the sandbox of a real daemon, as the kernel reports it in /proc.
-// tests/daemon/sandbox_test.cc tests the operations that the sandbox refuses; the other end-to-end
-// tests show that it refuses nothing that the daemon needs.
+// tests/daemon/process/sandbox_test.cc tests the operations that the sandbox refuses; the other
+// end-to-end tests show that it refuses nothing that the daemon needs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <seccomp.h>

@@ -1,7 +1,7 @@
-// Tests every verb for every relation of a caller to a sequence (daemon/permissions.h): the daemon
-// gives the answer that every_verb.h defines, and a refused request changes nothing. The tests need
-// root to start processes of other uids. With KVD_OTHER_IS_A_TENANT, a tenant takes the place of
-// the other uid.
+// Tests every verb for every relation of a caller to a sequence (daemon/sessions/owners.h): the
+// daemon gives the answer that every_verb.h defines, and a refused request changes nothing. The
+// tests need root to start processes of other uids. With KVD_OTHER_IS_A_TENANT, a tenant takes the
+// place of the other uid.
 //
 // The requests are submitted without the client library's methods, because the methods do not offer
 // every flag of the protocol.

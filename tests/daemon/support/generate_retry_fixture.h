@@ -121,7 +121,7 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     const std::vector<TokenId> prefix(5, 7);
     wire::Submission decode = Make(Verb::kDecode, sequence);
     decode.request = 60'000;
-    EXPECT_EQ(Call(decode, std::as_bytes(std::span(prefix))).code, Code::kOk);
+    EXPECT_EQ(Call(decode, std::as_bytes(std::span(prefix))).code(), Code::kOk);
     if ((wish.flags & wire::kResumeSampler) != 0) {
       const SamplerOptions kept{.sampling = wish.sampling, .seed = 4711, .biases = {}};
       EXPECT_TRUE(memory().sequences().SetSampler(
@@ -130,10 +130,9 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
                                     .adaptation_before = InitialAdaptation(kept.sampling)})));
     }
     const std::vector<std::byte> payload = PayloadOf(wish);
-    wire::Submission generate = Make(Verb::kGenerate, sequence);
+    wire::Submission generate = Make(wire::GenerateArgs{.sequence = sequence});
     // Every run uses the same request id, because the seed is derived from the id.
     generate.request = 65'000;
-    generate.p0 = -1;
     EXPECT_FALSE(Submit(generate, payload));
     Generated generated;
     for (const Cut& cut : cuts) {

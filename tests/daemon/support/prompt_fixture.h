@@ -35,9 +35,8 @@ class PromptTest : public ServiceTest {
   // decode.
   void Start(TestSession& client, SequenceHandle sequence, const Tokens& prompt,
              wire::LogitsWanted wanted = wire::LogitsWanted::kNone, std::uint16_t flags = 0) {
-    wire::Submission submission = Make(Verb::kDecode, sequence);
-    submission.argument = static_cast<std::int64_t>(wanted);
-    submission.flags = flags;
+    wire::Submission submission =
+        Make(wire::DecodeArgs{.sequence = sequence, .logits = wanted}, flags);
     submission.request = ++last_request_;
     ReceivedSubmission received = client.Send(submission, std::as_bytes(std::span(prompt)));
     const Outcome outcome = service_.Handle(client.session(), received);

@@ -1,7 +1,6 @@
 // A fixture that retries requests with another service over the same memory, as after a restart.
 #pragma once
 
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "daemon/grammar_worker.h"
-#include "daemon/saved_states.h"
-#include "daemon/session_tokens.h"
+#include "daemon/requests/grammar_worker.h"
+#include "daemon/sessions/resumption.h"
+#include "daemon/stores/saved_states.h"
 #include "tests/daemon/support/service_fixture.h"
 
 namespace kvd::test {
@@ -45,16 +44,6 @@ struct Daemon {
   TestSession client;
 };
 
-struct Answered {
-  Code code = Code::kInternal;
-  SequenceHandle sequence = SequenceHandle::kNone;
-  std::int64_t value0 = 0;
-  std::int64_t value1 = 0;
-  std::int64_t value2 = 0;
-  std::vector<std::byte> output;
-  std::string text() const { return {reinterpret_cast<const char*>(output.data()), output.size()}; }
-};
-
 class RetryTest : public testing::Test {
  protected:
   explicit RetryTest(const FakeEngineOptions& options = {}) : engine_(options) {
@@ -75,13 +64,9 @@ class RetryTest : public testing::Test {
     submission.sequence = static_cast<std::uint64_t>(sequence);
     return submission;
   }
-  static wire::Submission Range(Verb verb, SequenceHandle sequence, std::int32_t p0,
-                                std::int32_t p1, std::int64_t argument = 0) {
-    wire::Submission submission = Make(verb, sequence);
-    submission.p0 = p0;
-    submission.p1 = p1;
-    submission.argument = argument;
-    return submission;
+  template <wire::VerbArguments Args>
+  static wire::Submission Make(const Args& args, std::uint16_t flags = 0) {
+    return wire::MakeSubmission(args, flags);
   }
   wire::Submission WithId(wire::Submission submission) {
     submission.request = ++last_request_;
@@ -89,44 +74,41 @@ class RetryTest : public testing::Test {
   }
   // Passes the submission to the service and returns the service's answer. nullopt: the scheduler
   // answers the request.
-  std::optional<Answered> Submit(const wire::Submission& submission,
-                                 std::span<const std::byte> payload = {}) {
+  std::optional<ReceivedCompletion> Submit(const wire::Submission& submission,
+                                           std::span<const std::byte> payload = {}) {
     ReceivedSubmission received = daemon_->client.Send(submission, payload);
     EXPECT_TRUE(received.check) << received.check.error().message;
     Outcome outcome = daemon_->service.Handle(daemon_->client.session(), received);
     if (std::holds_alternative<AnsweredByScheduler>(outcome)) return std::nullopt;
     // Work for the daemon's workers is executed immediately.
-    Reply reply;
+    WireReply reply;
     if (auto* const work = std::get_if<WorkCall>(&outcome)) {
       reply = work->call(Uncontrolled());
     } else {
-      reply = std::get<Reply>(std::move(outcome));
+      reply = std::get<WireReply>(std::move(outcome));
     }
-    return Answered{reply.code,   reply.sequence, reply.value0,
-                    reply.value1, reply.value2,   reply.output};
+    return ReceivedCompletion{reply.completion, std::move(reply.output)};
   }
   void RunDry() {
     while (daemon_->scheduler.RunOnce()) {
     }
   }
   // Submits the request and returns its final answer, from the service or from the scheduler.
-  Answered Call(const wire::Submission& submission, std::span<const std::byte> payload = {}) {
+  ReceivedCompletion Call(const wire::Submission& submission,
+                          std::span<const std::byte> payload = {}) {
     if (auto direct = Submit(submission, payload)) return *direct;
     RunDry();
     const auto all = daemon_->client.All();
     EXPECT_FALSE(all.empty());
     if (all.empty()) return {};
-    const wire::Completion& last = all.back().completion;
     EXPECT_TRUE(all.back().is_final());
-    return {all.back().code(), static_cast<SequenceHandle>(last.sequence),
-            last.value0,       last.value1,
-            last.value2,       all.back().output};
+    return all.back();
   }
   SequenceHandle Filled(std::size_t cells) {
-    const SequenceHandle sequence = Call(WithId(Make(Verb::kCreate))).sequence;
+    const SequenceHandle sequence = Call(WithId(Make(Verb::kCreate))).sequence();
     if (cells == 0) return sequence;
     const std::vector<TokenId> tokens(cells, 5);
-    EXPECT_EQ(Call(WithId(Make(Verb::kDecode, sequence)), std::as_bytes(std::span(tokens))).code,
+    EXPECT_EQ(Call(WithId(Make(Verb::kDecode, sequence)), std::as_bytes(std::span(tokens))).code(),
               Code::kOk);
     return sequence;
   }
@@ -155,26 +137,26 @@ class RetryTest : public testing::Test {
   }
   // Executes the request, retries it with a new daemon, and checks that the second attempt changes
   // nothing and gets the same answer. Returns the second answer.
-  Answered ExpectAppliedOnce(wire::Submission submission, std::string_view text = {}) {
+  ReceivedCompletion ExpectAppliedOnce(wire::Submission submission, std::string_view text = {}) {
     const auto payload = std::as_bytes(std::span(text));
     submission = WithId(submission);
     const std::string before = State();
-    const Answered first = Call(submission, payload);
-    EXPECT_EQ(first.code, Code::kOk) << first.text();
+    const ReceivedCompletion first = Call(submission, payload);
+    EXPECT_EQ(first.code(), Code::kOk) << first.text();
     const std::string after = State();
     EXPECT_NE(before, after);
     Restart();
-    const Answered second = Call(Again(submission), payload);
-    EXPECT_EQ(second.code, Code::kOk) << second.text();
+    const ReceivedCompletion second = Call(Again(submission), payload);
+    EXPECT_EQ(second.code(), Code::kOk) << second.text();
     EXPECT_EQ(State(), after);
-    EXPECT_EQ(second.sequence, first.sequence);
+    EXPECT_EQ(second.sequence(), first.sequence());
     EXPECT_EQ(second.output, first.output);
-    EXPECT_EQ(second.value1, first.value1);
-    EXPECT_EQ(second.value2, first.value2);
+    EXPECT_EQ(second.completion.value1, first.completion.value1);
+    EXPECT_EQ(second.completion.value2, first.completion.value2);
     const auto verb = static_cast<Verb>(submission.verb);
     // value0 of kFork and kAttach is the time that the request took.
     if (verb != Verb::kFork && verb != Verb::kAttach) {
-      EXPECT_EQ(second.value0, first.value0);
+      EXPECT_EQ(second.completion.value0, first.completion.value0);
     }
     return second;
   }

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/decode_request.h"
-#include "daemon/generation_request.h"
-#include "daemon/scheduler.h"
+#include "daemon/requests/decode_request.h"
+#include "daemon/requests/generation_request.h"
+#include "daemon/schedule/scheduler.h"
 #include "tests/daemon/support/fake_engine.h"
 #include "tests/daemon/support/test_session.h"
 

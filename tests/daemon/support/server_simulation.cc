@@ -159,9 +159,8 @@ Status ServerSimulation::Run(int operations) {
   while (!connections_.empty()) Close(0, random_.OneIn(2));
   KVD_CHECK_OK(LetTimePass());
   const Server::Counts counts = daemon_->server.CountAll();
-  if (counts.hellos + counts.conversations + counts.waiting_sessions > 0 ||
-      !counts.connections.empty()) {
-    return Broken("a daemon without clients has hellos, conversations, sessions or counts them");
+  if (counts.hellos + counts.pumps + counts.waiting_sessions > 0 || !counts.connections.empty()) {
+    return Broken("a daemon without clients has hellos, pumps, sessions or counts them");
   }
   for (std::size_t resource = 0; resource < kResourceCount; ++resource) {
     if (!shares_.ListHeld(static_cast<Resource>(resource)).empty()) {
@@ -549,10 +548,9 @@ Status ServerSimulation::CheckConnections() {
     }
   }
   const Server::Counts counts = daemon_->server.CountAll();
-  if (counts.hellos != hellos || counts.conversations != connected.size()) {
-    return Broken("the daemon has " + Text(counts.hellos) + " hellos and " +
-                  Text(counts.conversations) + " conversations, its clients " + Text(hellos) +
-                  " and " + Text(connected.size()));
+  if (counts.hellos != hellos || counts.pumps != connected.size()) {
+    return Broken("the daemon has " + Text(counts.hellos) + " hellos and " + Text(counts.pumps) +
+                  " pumps, its clients " + Text(hellos) + " and " + Text(connected.size()));
   }
   if (counts.connections != by_owner) return Broken("connections by owner are not counted rightly");
   return {};

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "daemon/server.h"
-#include "daemon/session_tokens.h"
+#include "daemon/sessions/resumption.h"
 #include "tests/daemon/support/fake_engine.h"
 #include "tests/daemon/support/simulated_connection.h"
 #include "tests/daemon/support/simulated_loop.h"

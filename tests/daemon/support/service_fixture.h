@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/prompt_cache.h"
-#include "daemon/service.h"
+#include "daemon/stores/prompt_cache.h"
+#include "daemon/verbs/service.h"
 #include "tests/daemon/support/fake_engine.h"
 #include "tests/daemon/support/test_session.h"
 
@@ -47,46 +47,56 @@ class ServiceTest : public ::testing::Test {
     submission.p1 = has_range ? -1 : 0;
     return submission;
   }
+  template <wire::VerbArguments Args>
+  static wire::Submission Make(const Args& args, std::uint16_t flags = 0) {
+    return wire::MakeSubmission(args, flags);
+  }
   // Passes the submission to the service and returns its reply. If the scheduler answers the
   // request, the returned reply is empty.
-  Reply Call(TestSession& client, wire::Submission submission,
-             std::span<const std::byte> payload = {}) {
+  ReceivedCompletion Call(TestSession& client, wire::Submission submission,
+                          std::span<const std::byte> payload = {}) {
     submission.request = ++last_request_;
     ReceivedSubmission received = client.Send(submission, payload);
     Outcome outcome = service_.Handle(client.session(), received);
-    Reply reply;
-    if (auto* const direct = std::get_if<Reply>(&outcome)) {
+    WireReply reply;
+    if (auto* const direct = std::get_if<WireReply>(&outcome)) {
       reply = std::move(*direct);
     } else if (auto* const work = std::get_if<WorkCall>(&outcome)) {
       reply = work->call(Uncontrolled());
     } else {
-      return reply;
+      return {};
     }
     wire::Completion completion{};
     completion.request = submission.request;
     completion.verb = submission.verb;
     EXPECT_TRUE(client.session()->TryFinal(completion, {}));
     (void)client.All();
-    return reply;
+    return {reply.completion, std::move(reply.output)};
   }
-  Reply CallText(TestSession& client, wire::Submission submission, std::string_view text) {
+  template <wire::VerbArguments Args>
+  ReceivedCompletion Call(TestSession& client, const Args& args,
+                          std::span<const std::byte> payload = {}) {
+    return Call(client, wire::MakeSubmission(args), payload);
+  }
+  ReceivedCompletion CallText(TestSession& client, wire::Submission submission,
+                              std::string_view text) {
     return Call(client, submission, std::as_bytes(std::span(text)));
   }
-  Reply CallTokens(TestSession& client, wire::Submission submission,
-                   const std::vector<TokenId>& tokens) {
+  ReceivedCompletion CallTokens(TestSession& client, wire::Submission submission,
+                                const std::vector<TokenId>& tokens) {
     return Call(client, submission, std::as_bytes(std::span(tokens)));
   }
   SequenceHandle Create(TestSession& client) {
-    const Reply reply = Call(client, Make(Verb::kCreate));
-    EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
-    return reply.sequence;
+    const ReceivedCompletion reply = Call(client, Make(Verb::kCreate));
+    EXPECT_EQ(reply.code(), Code::kOk) << Text(reply);
+    return reply.sequence();
   }
   // Makes a sequence with `cells` cells.
   SequenceHandle Filled(TestSession& client, std::size_t cells) {
     const SequenceHandle sequence = Create(client);
-    const Reply reply =
+    const ReceivedCompletion reply =
         CallTokens(client, Make(Verb::kDecode, sequence), std::vector<TokenId>(cells, 5));
-    EXPECT_EQ(reply.code, Code::kOk) << Text(reply);
+    EXPECT_EQ(reply.code(), Code::kOk) << Text(reply);
     RunDry();
     (void)client.All();
     return sequence;
@@ -95,11 +105,11 @@ class ServiceTest : public ::testing::Test {
     while (scheduler_.RunOnce()) {
     }
   }
-  static std::string Text(const Reply& reply) {
+  static std::string Text(const ReceivedCompletion& reply) {
     return {reinterpret_cast<const char*>(reply.output.data()), reply.output.size()};
   }
-  void ExpectRefused(const Reply& reply, Code code, const char* named) {
-    EXPECT_EQ(reply.code, code) << Text(reply);
+  void ExpectRefused(const ReceivedCompletion& reply, Code code, const char* named) {
+    EXPECT_EQ(reply.code(), code) << Text(reply);
     EXPECT_THAT(Text(reply), testing::HasSubstr(named));
   }
   std::uint32_t Cells(SequenceHandle sequence) {

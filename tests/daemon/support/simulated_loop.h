@@ -15,7 +15,7 @@
 #include <memory>
 #include <optional>
 
-#include "daemon/io_loop.h"
+#include "daemon/process/io_loop.h"
 
 namespace kvd::test {
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/workers.h"
+#include "daemon/process/workers.h"
 
 namespace kvd::test {
 

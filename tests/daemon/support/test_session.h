@@ -7,21 +7,32 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
-#include "daemon/session.h"
+#include "daemon/sessions/session.h"
 #include "shm/channel.h"
 #include "shm/piece_codec.h"
+#include "shm/verb_table.h"
 
 namespace kvd::test {
 
 // A completion and a copy of its output; the output is released unless the test holds it.
 struct ReceivedCompletion {
-  wire::Completion completion;
+  wire::Completion completion{};
   std::vector<std::byte> output;
 
   Code code() const { return static_cast<Code>(completion.code); }
+  SequenceHandle sequence() const { return static_cast<SequenceHandle>(completion.sequence); }
+  // Returns the typed reply of a verb. REQUIRES: the code is kOk; the whole output is in `output`.
+  template <class Reply>
+  Reply As() const {
+    std::vector<std::byte> bytes = output;
+    Result<Reply> reply = wire::ReadReply<Reply>("the verb", completion, bytes);
+    KVD_ASSERT(code() == Code::kOk && reply.has_value());
+    return std::move(*reply);
+  }
   bool is_final() const { return (completion.flags & wire::kMore) == 0; }
   std::string text() const { return {reinterpret_cast<const char*>(output.data()), output.size()}; }
   template <class T>
