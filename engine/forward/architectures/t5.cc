@@ -2,7 +2,7 @@
 // Decoder: x += Attention(Norm(x)) with causal attention, x += CrossAttention(Norm(x)) to the
 // encoder's output rows, x += FeedForward(Norm(x)). Attention scores get a bias by distance and are
 // not scaled (Raffel et al. 2020; gated feed-forwards: Shazeer 2020).
-#include "engine/forward/architectures/t5.h"
+#include "engine/forward/architectures/definitions.h"
 
 #include <array>
 

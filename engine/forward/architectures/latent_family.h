@@ -1,5 +1,4 @@
-// Multi-head latent attention (DeepSeek-AI 2024, V2) as a part of architectures: the numbers and
-// the tensors of its layers. Names are those of llama.cpp (src/models/deepseek2.cpp).
+// Multi-head latent attention as a part of the architectures deepseek2 and kimi-linear.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +8,9 @@
 #include "engine/model/model_tensors.h"
 
 namespace kvd {
+
+// Multi-head latent attention (DeepSeek-AI 2024, V2) as a part of architectures: the numbers and
+// the tensors of its layers. Names are those of llama.cpp (src/models/deepseek2.cpp).
 
 // Returns kCorrupt with this text if the key is present and is not `expected`: "KEY: FOUND, must be
 // EXPECTED, MEANING".
