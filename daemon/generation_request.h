@@ -30,7 +30,6 @@
 #include "daemon/token_run.h"
 #include "engine/sampling/sampler.h"
 #include "engine/sampling/stop_matcher.h"
-#include "engine/vocabulary/streaming_detokenizer.h"
 #include "engine/vocabulary/vocabulary.h"
 #include "shm/payload_codec.h"
 

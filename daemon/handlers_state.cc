@@ -11,7 +11,7 @@
 
 #include "daemon/load_states.h"
 #include "daemon/service.h"
-#include "engine/memory/cell_layout.h"
+#include "engine/memory/geometry.h"
 #include "engine/model/model_config.h"
 #include "engine/saved_state/describe_model.h"
 #include "engine/saved_state/save_sequences.h"

@@ -6,7 +6,7 @@
 
 #include "daemon/idle_tuning.h"
 #include "daemon/service.h"
-#include "engine/tuning/tuning_state.h"
+#include "engine/tuning/tuning_run.h"
 
 namespace kvd {
 namespace {

@@ -19,7 +19,7 @@
 #include "daemon/log.h"
 #include "daemon/options.h"
 #include "daemon/owner_of_uid.h"
-#include "engine/saved_state/state_file_writer.h"
+#include "engine/saved_state/state_file.h"
 
 namespace kvd {
 namespace {

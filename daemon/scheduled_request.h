@@ -12,7 +12,7 @@
 
 #include "daemon/computing_request.h"
 #include "daemon/sequence_preparation.h"
-#include "engine/memory/append_promise.h"
+#include "engine/memory/steps.h"
 
 namespace kvd {
 

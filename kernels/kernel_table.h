@@ -206,7 +206,7 @@ struct KernelTable {
                         SoftmaxState* state, float* values);
   const Bf16Attention* bf16_attention;  // null if the machine has no products of bf16
 
-  // ---- plain attention: all scores of a query at once (engine/forward/attention/head_keys.h)
+  // ---- plain attention: all scores of a query at once (engine/forward/attention/text_attention.h)
   // out[i] = PlainDot(a, rows + i * stride, n), i < count. The order of sums of PlainDot differs
   // from that of Dot: 64 partial sums s[j % 64] by fused multiply-add over whole groups of 64
   // elements; then s[i] += s[i + 32] (i < 32), s[i] += s[i + 16] (i < 16) and further as in Dot;

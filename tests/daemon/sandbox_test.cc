@@ -30,7 +30,7 @@
 
 #include "base/sanitizers.h"
 #include "daemon/landlock_rules.h"
-#include "engine/saved_state/state_file_writer.h"
+#include "engine/saved_state/state_file.h"
 
 namespace kvd {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/model/model_tensors.h"
+#include "engine/model/model_format.h"
 
 namespace kvd {
 

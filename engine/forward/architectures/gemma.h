@@ -5,9 +5,9 @@
 
 #include "engine/forward/architectures/architecture.h"
 #include "engine/model/config_reader.h"
-#include "engine/model/layer_input_weights.h"
+#include "engine/model/layer_weights.h"
 #include "engine/model/model_config.h"
-#include "engine/model/model_tensors.h"
+#include "engine/model/model_format.h"
 
 namespace kvd {
 
@@ -16,7 +16,7 @@ namespace kvd {
 // other keys: it has neither windows nor norms of the layers' outputs.
 Status ReadGemma(const ConfigReader& reader, ModelConfig& config);
 
-// Inputs of layers, which gemma3n and gemma4 share (engine/model/layer_input_weights.h). Models
+// Inputs of layers, which gemma3n and gemma4 share (engine/model/layer_weights.h). Models
 // without inputs of layers have embedding_length_per_layer_input = 0.
 
 // Reads layer_input_size.

@@ -8,11 +8,10 @@
 #include "engine/forward/architectures/common_tensors.h"
 #include "engine/forward/architectures/gemma.h"
 #include "engine/forward/architectures/transformer.h"
-#include "engine/forward/layers/altup.h"
 #include "engine/forward/layers/attention_layer.h"
+#include "engine/forward/layers/experts.h"
 #include "engine/forward/layers/feed_forward.h"
 #include "engine/forward/layers/layer_inputs.h"
-#include "engine/forward/layers/parallel_experts.h"
 #include "engine/model/attention_config.h"
 
 namespace kvd {

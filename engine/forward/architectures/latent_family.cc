@@ -5,7 +5,6 @@
 #include "engine/forward/architectures/common_tensors.h"
 #include "engine/forward/architectures/definitions.h"
 #include "engine/forward/architectures/transformer.h"
-#include "engine/forward/layers/kimi_delta_attention.h"
 #include "engine/forward/layers/latent_attention.h"
 #include "engine/forward/layers/linear_attention.h"
 #include "engine/model/attention_config.h"

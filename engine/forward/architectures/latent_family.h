@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "engine/model/config_reader.h"
-#include "engine/model/model_tensors.h"
+#include "engine/model/model_format.h"
 
 namespace kvd {
 

@@ -3,7 +3,7 @@
 #include "engine/forward/architectures/definitions.h"
 
 #include "engine/forward/architectures/transformer.h"
-#include "engine/forward/layers/position_embedding.h"
+#include "engine/forward/layers/layer_inputs.h"
 #include "engine/model/attention_config.h"
 
 namespace kvd {

@@ -6,8 +6,8 @@
 #include "engine/forward/architectures/common_tensors.h"
 #include "engine/forward/architectures/transformer.h"
 #include "engine/forward/layers/attention_layer.h"
+#include "engine/forward/layers/convolutions.h"
 #include "engine/forward/layers/feed_forward.h"
-#include "engine/forward/layers/short_convolution.h"
 #include "engine/model/attention_config.h"
 
 namespace kvd {

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "engine/forward/architectures/architecture.h"
-#include "engine/model/mamba_weights.h"
+#include "engine/model/recurrent_weights.h"
 
 namespace kvd {
 

@@ -10,7 +10,6 @@
 #include "engine/forward/architectures/transformer.h"
 #include "engine/forward/layers/attention_layer.h"
 #include "engine/forward/layers/feed_forward.h"
-#include "engine/forward/layers/gated_delta_net.h"
 #include "engine/forward/layers/linear_attention.h"
 #include "engine/model/attention_config.h"
 

@@ -8,9 +8,8 @@
 
 #include "engine/forward/architectures/common_tensors.h"
 #include "engine/forward/layers/attention_layer.h"
-#include "engine/forward/layers/cross_attention.h"
 #include "engine/forward/layers/feed_forward.h"
-#include "engine/forward/layers/plain_attention.h"
+#include "engine/forward/layers/t5_attention.h"
 #include "engine/model/attention_config.h"
 
 namespace kvd {

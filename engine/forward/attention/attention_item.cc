@@ -8,8 +8,7 @@
 #include <limits>
 #include <span>
 
-#include "engine/forward/attention/cells_ahead.h"
-#include "engine/forward/compute/portable_exp.h"
+#include "engine/forward/compute/portable_math.h"
 #include "kernels/bf16_panel.h"
 
 namespace kvd {
