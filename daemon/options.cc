@@ -13,7 +13,7 @@
 #include "base/flag_table.h"
 #include "base/name.h"
 #include "base/text.h"
-#include "kernels/cell_types.h"
+#include "kernels/data_type.h"
 
 namespace kvd {
 namespace {

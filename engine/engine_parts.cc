@@ -18,7 +18,7 @@
 #include "engine/tuning/tuning_file.h"
 #include "engine/vocabulary/vocabulary_data.h"
 #include "engine/work/verify_pool.h"
-#include "kernels/cell_types.h"
+#include "kernels/data_type.h"
 
 namespace kvd {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "kernels/cell_types.h"
+#include "kernels/data_type.h"
 
 namespace kvd {
 

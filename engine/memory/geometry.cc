@@ -4,7 +4,7 @@
 #include "engine/memory/geometry.h"
 #include "base/rounding.h"
 #include "base/text.h"
-#include "kernels/cell_types.h"
+#include "kernels/data_type.h"
 
 #include <algorithm>
 #include <limits>

@@ -185,8 +185,8 @@ void LlamaCandidates::ScaleByEntropy(float temperature, float range, float expon
   Scale(low + (high - low) * std::pow(entropy / entropy_max, exponent));
 }
 
-// The formulas are those of KeepZipf of adaptive_draws.h. A size that is not an integer of 32 bits counts
-// as 1, as the conversion of x86 makes it.
+// The formulas are those of KeepZipf of adaptive_draws.h. A size that is not an integer of 32 bits
+// counts as 1, as the conversion of x86 makes it.
 void LlamaCandidates::KeepZipf(float mu, std::uint32_t vocab_size) {
   constexpr std::size_t kEstimatedCount = 100;
   SetShares(true);

@@ -87,7 +87,8 @@ extern const ArchitectureDefinition kDeepseek2Definition;
 extern const ArchitectureDefinition kKimiLinearDefinition;
 
 // gemma, gemma2 and gemma3: norms before and after each half of a layer, GELU, and, except in the
-// first, a sliding window in most layers. gemma2 soft-caps scores and logits; gemma3 norms queries and keys.
+// first, a sliding window in most layers. gemma2 soft-caps scores and logits; gemma3 norms queries
+// and keys.
 extern const ArchitectureDefinition kGemmaDefinition;
 extern const ArchitectureDefinition kGemma2Definition;
 extern const ArchitectureDefinition kGemma3Definition;

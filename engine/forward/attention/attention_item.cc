@@ -9,7 +9,7 @@
 #include <span>
 
 #include "engine/forward/compute/portable_math.h"
-#include "kernels/bf16_panel.h"
+#include "kernels/panels.h"
 
 namespace kvd {
 namespace {

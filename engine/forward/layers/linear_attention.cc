@@ -177,7 +177,7 @@ void RunGatedDeltaNet(ForwardPass& pass, std::size_t layer, const GatedDeltaNetW
 }
 
 // ---- kimi delta attention
-// The recurrence is the one of RWKV-7 with other vectors (kernels/linear_attention_args.h, Wkv7):
+// The recurrence is the one of RWKV-7 with other vectors (kernels/scan_args.h, Wkv7):
 //   S = diag(w) S + b (S^T a)^T + k v^T
 // with w = decay, a = -decay * k, and beta k for both b and k.
 

@@ -9,7 +9,7 @@
 
 namespace kvd {
 
-// Linear attention whose state is a matrix (kernels/linear_attention_args.h): the part of a layer's
+// Linear attention whose state is a matrix (kernels/scan_args.h): the part of a layer's
 // state that belongs to one head of one sequence.
 
 // Largest head size of a model; the state of a head is a matrix of head size times head size.

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "client/llama_state/llama_state_file.h"
-#include "kernels/cell_types.h"
 #include "kernels/data_type.h"
 
 namespace kvd::test {

@@ -1,3 +1,11 @@
+// Constants of the numeric form that callers do not need: those of the exponentials and of
+// attention.
+#pragma once
+
+#include <cstddef>
+
+namespace kvd::kernels {
+
 // Exp, the exponential of the numeric form: its constants and the order of operations that every
 // table uses.
 //
@@ -29,10 +37,6 @@
 // kExpC2 ... kExpC6: the minimax polynomial of degree 4 (Remez) for (e^r - 1 - r) / r^2 with the
 // weight r^2 / e^r, which minimises the relative error of e^r. The relative error of e^r is 3.1e-9
 // before the coefficients are rounded to f32.
-#pragma once
-
-namespace kvd::kernels {
-
 inline constexpr float kExpAbove = 89.0f;
 inline constexpr float kExpBelow = -104.0f;
 inline constexpr float kLog2E = 0x1.715476p+0f;
@@ -52,5 +56,34 @@ inline constexpr double kTanhLn2High = 0x1.62e42fefa39efp-1;
 inline constexpr double kTanhLn2Low = 0x1.abc9e3b39803fp-56;
 inline constexpr double kTanhC[] = {1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720,
                                     1.0 / 120,    1.0 / 24,    1.0 / 6,    1.0 / 2};
+
+// The exponential of plain attention: its constants and the order of operations that every table
+// uses. Polynomial and reduction are those of Arm's Optimized Routines (expf for vectors). ggml
+// uses the same polynomial and reduction, and plain attention must give ggml's bits
+// (docs/decisions/0017).
+//
+//   z = fma(x, kPlainLog2E, kPlainRound)                 kPlainRound = 1.5 * 2^23
+//   n = z - kPlainRound                                  round(x / ln 2)
+//   b = fma(-n, kPlainLn2High, x); b = fma(-n, kPlainLn2Low, b); u = b * b
+//   j = fma(fma(fma(kPlainC4, b, kPlainC3), u, fma(kPlainC2, b, kPlainC1)), u, fma(kPlainC0, b, 1))
+//   result = j * 2^n, rounded once
+//
+// The argument is x <= 0. Below kPlainBelow, including -infinity, the result is +0. If x is a NaN,
+// the result is a NaN.
+inline constexpr float kPlainBelow = -104.0f;
+inline constexpr float kPlainLog2E = 0x1.715476p+0f;
+inline constexpr float kPlainRound = 0x1.8p+23f;
+inline constexpr float kPlainLn2High = 0x1.62e4p-1f;
+inline constexpr float kPlainLn2Low = 0x1.7f7d1cp-20f;
+inline constexpr float kPlainC0 = 0x1.ffffecp-1f;
+inline constexpr float kPlainC1 = 0x1.fffdb6p-2f;
+inline constexpr float kPlainC2 = 0x1.555e66p-3f;
+inline constexpr float kPlainC3 = 0x1.573e2ep-5f;
+inline constexpr float kPlainC4 = 0x1.0e4020p-7f;
+
+// A constant of attention's numeric form that callers do not need (kernels/kernel_table.h).
+
+// Elements of a key whose products with a query form one partial sum.
+inline constexpr std::size_t kScoreChunk = 24;
 
 }  // namespace kvd::kernels
