@@ -217,10 +217,10 @@ struct KernelTable {
   void (*lane_dots)(const float* a, const float* rows, std::size_t stride, std::size_t count,
                     std::size_t n, float* out);
   // x[i] = e^(x[i] - max of x) / the sum of these, i < n. The first lane_count elements, a multiple
-  // of 16, use the e^x of kernels/form_constants.h and are summed in groups of sixteen by Dot's tree.
-  // The remaining elements use a correctly rounded e^x. The sums of the groups and the remaining
-  // elements are added in double, and the inverse of the sum is rounded to f32. REQUIRES: n > 0;
-  // some x[i] is finite.
+  // of 16, use the e^x of kernels/form_constants.h and are summed in groups of sixteen by Dot's
+  // tree. The remaining elements use a correctly rounded e^x. The sums of the groups and the
+  // remaining elements are added in double, and the inverse of the sum is rounded to f32. REQUIRES:
+  // n > 0; some x[i] is finite.
   void (*plain_softmax)(float* x, std::size_t n, std::size_t lane_count);
 
   // ---- state-space layers: one sequence, a range of channels (kernels/scan_args.h)

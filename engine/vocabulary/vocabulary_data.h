@@ -92,7 +92,6 @@ enum class GgufTokenType : std::int32_t {
 
 // Reads the vocabulary metadata of a GGUF file. ReadVocabulary does not validate the values;
 // `Vocabulary::Create` validates them.
-
 // Errors: kCorrupt: a key of the wrong type (the message names it). A missing key is not an error.
 Result<VocabularyData> ReadVocabulary(const GgufFile& file);
 

@@ -80,8 +80,8 @@ struct Lanes {
         _mm512_xor_si512(_mm512_castps_si512(a), _mm512_set1_epi32(INT32_MIN)));
   }
 
-  // Computes Exp as kernels/form_constants.h defines it. The instruction scalef multiplies by 2^n with
-  // one rounding, as the two products of that definition do.
+  // Computes Exp as kernels/form_constants.h defines it. The instruction scalef multiplies by 2^n
+  // with one rounding, as the two products of that definition do.
   static KVD_ALWAYS_INLINE V Exp(V x) {
     x = _mm512_min_ps(Set(kExpAbove), x);
     x = _mm512_max_ps(Set(kExpBelow), x);

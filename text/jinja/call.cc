@@ -4,7 +4,7 @@
 
 #include "text/jinja/interpreter.h"
 #include "text/jinja/iteration.h"
-#include "text/jinja/macro_object.h"
+#include "text/jinja/objects.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
 

@@ -1,12 +1,10 @@
 #include <utility>
 
-#include "text/jinja/bound_method.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/iteration.h"
 #include "text/jinja/lexer.h"
 #include "text/jinja/loop_object.h"
-#include "text/jinja/macro_object.h"
-#include "text/jinja/namespace_object.h"
+#include "text/jinja/objects.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
 

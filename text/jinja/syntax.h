@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "text/jinja/token.h"
+#include "text/jinja/lexer.h"
 #include "text/value.h"
 
 namespace kvd::jinja {

@@ -1,6 +1,7 @@
 // Expression: the right side of a grammar's rule as a tree, before it is printed as GBNF.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "text/schema/code_point_set.h"
 
 namespace kvd::schema {
@@ -50,5 +52,24 @@ Expression Nothing();
 
 // Appends `bytes` as a literal of GBNF, in quotes.
 void AppendLiteral(std::string_view bytes, std::string& text);
+
+// Prints the rules of a grammar as GBNF.
+struct PrintedRule {
+  std::string name;
+  Expression expression;
+  std::string text;  // instead of the expression, if is_text
+  bool is_text = false;
+  bool is_kept = false;      // printed even if no rule uses it
+  std::vector<RuleId> uses;  // of a text
+};
+
+// Rules are numbered by their place. A rule that is only another rule, and a rule whose body equals
+// that of another rule, is replaced by the other one where it is used.
+void MergeEqualRules(std::vector<PrintedRule>& rules);
+
+// Returns a line for each kept rule and each rule that a printed one uses. Errors: kUnsupported: a
+// limit is exceeded; the message names it.
+Result<std::string> PrintRules(const std::vector<PrintedRule>& rules, std::size_t rules_max,
+                               std::size_t text_bytes_max);
 
 }  // namespace kvd::schema

@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "text/schema/print_rules.h"
+#include "text/schema/expression.h"
 
 namespace kvd::schema {
 namespace {

@@ -1,11 +1,13 @@
-// Open pushes "any text" into the alternatives at one end of the expression; an anchor there takes
-// the place of that text. An anchor that remains afterwards stands inside the expression.
-#include "text/schema/regex_anchors.h"
+#include "text/schema/regex.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace kvd::schema {
+
+// Open pushes "any text" into the alternatives at one end of the expression; an anchor there takes
+// the place of that text. An anchor that remains afterwards stands inside the expression.
+
 namespace {
 
 using Kind = RegexNode::Kind;

@@ -1,9 +1,13 @@
-#include "text/jinja/range_object.h"
+#include "text/jinja/objects.h"
 
 #include "text/jinja/interpreter.h"
 #include "text/jinja/operators.h"
+#include "text/jinja/python_text.h"
 
 namespace kvd::jinja {
+
+// ---- range object
+
 namespace {
 
 class RangeIterator : public Iterator {
@@ -89,6 +93,100 @@ Result<IteratorPtr> RangeObject::Reverse(Interpreter&) {
 Status RangeObject::Represent(Interpreter&, std::string* text) {
   text->append(step_ == 1 ? Concat("range(", start_, ", ", stop_, ")")
                           : Concat("range(", start_, ", ", stop_, ", ", step_, ")"));
+  return {};
+}
+
+// ---- dict view
+
+namespace {
+
+class ViewIterator : public Iterator {
+ public:
+  ViewIterator(Interpreter* interpreter, const DictView* view, bool is_backward)
+      : interpreter_(*interpreter), view_(*view), is_backward_(is_backward) {}
+  Result<std::optional<Value>> Next() override {
+    if (next_ == view_.count()) return std::optional<Value>();
+    const std::size_t index = is_backward_ ? view_.count() - 1 - next_ : next_;
+    ++next_;
+    KVD_TRY(Value item, view_.At(interpreter_, index));
+    return std::optional(std::move(item));
+  }
+
+ private:
+  Interpreter& interpreter_;
+  const DictView& view_;
+  const bool is_backward_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+Result<Value> DictView::At(Interpreter& interpreter, std::size_t index) const {
+  const auto& [key, value] = dict_.dict().items()[index];
+  if (part_ == Part::kKeys) return key;
+  if (part_ == Part::kValues) return value;
+  return interpreter.budget().Tuple({key, value});
+}
+
+std::string_view DictView::type_name() const {
+  switch (part_) {
+    case Part::kKeys: return "dict_keys";
+    case Part::kValues: return "dict_values";
+    case Part::kItems: return "dict_items";
+  }
+  return "";
+}
+
+Result<IteratorPtr> DictView::Iterate(Interpreter& interpreter) {
+  return std::make_unique<ViewIterator>(&interpreter, this, false);
+}
+
+Result<IteratorPtr> DictView::Reverse(Interpreter& interpreter) {
+  return std::make_unique<ViewIterator>(&interpreter, this, true);
+}
+
+Status DictView::Represent(Interpreter& interpreter, std::string* text) {
+  text->append(type_name()).append("([");
+  for (std::size_t i = 0; i < count(); ++i) {
+    if (i > 0) text->append(", ");
+    KVD_TRY(const Value item, At(interpreter, i));
+    KVD_CHECK_OK(AppendRepr(interpreter, item, text));
+  }
+  text->append("])");
+  return {};
+}
+
+// ---- namespace object
+Status NamespaceObject::Check(const Value& value) {
+  if (value.is_object() && dynamic_cast<NamespaceObject*>(&value.object()) != nullptr) return {};
+  return Fail(Code::kInvalidArgument, "cannot assign attribute on non-namespace object");
+}
+
+Status NamespaceObject::Represent(Interpreter& interpreter, std::string* text) {
+  text->append("<Namespace ");
+  KVD_CHECK_OK(AppendRepr(interpreter, attributes_, text));
+  text->append(">");
+  return {};
+}
+
+// ---- macro object
+Result<Value> MacroObject::AttributeNamed(Interpreter& interpreter, std::string_view name) {
+  if (name == "name") return name_ ? Value::String(*name_) : Value::None();
+  if (name == "catch_kwargs") return Value::Bool(function_.takes_named);
+  if (name == "catch_varargs") return Value::Bool(function_.takes_more);
+  if (name == "caller") return Value::Bool(function_.takes_caller);
+  if (name == "arguments") {
+    std::vector<Value> names;
+    for (const Target& parameter : function_.parameters) {
+      names.push_back(Value::String(parameter.name));
+    }
+    return interpreter.budget().Tuple(std::move(names));
+  }
+  return Value();
+}
+
+Status MacroObject::Represent(Interpreter&, std::string* text) {
+  text->append("<Macro ").append(name_ ? QuotedName() : "anonymous").append(">");
   return {};
 }
 

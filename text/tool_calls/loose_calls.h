@@ -1,7 +1,4 @@
-// LooseValue: translates a value in the notation of Python or of Gemma to JSON, byte by byte.
-//
-//   Python: {'a': [1, True, None], "b": 'it\'s'}, and parameters: (a=1, b='x')
-//   Gemma:  {a:[1,true,null],b:<|"|>text<|"|>}
+// Calls whose arguments are not JSON: those of LFM2 (Python) and of Gemma 4.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +9,10 @@
 
 namespace kvd {
 
+// LooseValue: translates a value in the notation of Python or of Gemma to JSON, byte by byte.
+//
+//   Python: {'a': [1, True, None], "b": 'it\'s'}, and parameters: (a=1, b='x')
+//   Gemma:  {a:[1,true,null],b:<|"|>text<|"|>}
 class LooseValue {
  public:
   enum class Dialect : std::uint8_t { kPython, kGemma };
