@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/flag.h"
 #include "base/flag_help.h"
-#include "base/flag_member.h"
 #include "base/flag_table.h"
 #include "base/name.h"
 #include "base/text.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/flag_member.h"
+#include "base/flag.h"
 #include "client/kvctl/command_line.h"
 #include "client/kvctl/commands.h"
 

@@ -17,7 +17,6 @@
 #include "base/error.h"
 #include "base/ids.h"
 #include "base/mutex.h"
-#include "base/thread_annotations.h"
 #include "base/work_control.h"
 #include "engine/grammar/grammar_program.h"
 #include "engine/grammar/grammar_states.h"

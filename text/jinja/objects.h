@@ -130,14 +130,14 @@ class NamespaceObject : public ScriptObject {
 class MacroObject : public ScriptObject {
  public:
   MacroObject(const MacroFunction& function, std::optional<std::string> name,
-              std::shared_ptr<Activation> closure)
+              std::shared_ptr<CallFrame> closure)
       : function_(function), name_(std::move(name)), closure_(std::move(closure)) {}
 
   const MacroFunction& function() const { return function_; }
   // None: the body of a call block.
   const std::optional<std::string>& name() const { return name_; }
   std::string QuotedName() const { return name_ ? "'" + *name_ + "'" : "None"; }
-  const std::shared_ptr<Activation>& closure() const { return closure_; }
+  const std::shared_ptr<CallFrame>& closure() const { return closure_; }
 
   std::string_view type_name() const override { return "Macro"; }
   Result<Value> Call(Interpreter& interpreter, Arguments arguments) override {
@@ -149,7 +149,7 @@ class MacroObject : public ScriptObject {
  private:
   const MacroFunction& function_;
   const std::optional<std::string> name_;
-  const std::shared_ptr<Activation> closure_;
+  const std::shared_ptr<CallFrame> closure_;
 };
 
 }  // namespace kvd::jinja

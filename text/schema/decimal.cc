@@ -87,7 +87,7 @@ int CompareMagnitude(const Decimal& a, const Decimal& b) {
 
 namespace {
 
-Expression DigitBetween(char first, char last) {
+GrammarExpression DigitBetween(char first, char last) {
   if (first > last) return Nothing();
   return ClassOf(
       CodePointSet::Of({{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(last)}}));
@@ -98,7 +98,7 @@ bool IsOnly(std::string_view digits, char digit) {
 }
 
 // Texts of as many digits as both bounds have.
-Expression EqualLengthRange(std::string_view low, std::string_view high) {
+GrammarExpression EqualLengthRange(std::string_view low, std::string_view high) {
   if (low.empty()) return {};
   const std::size_t rest = low.size() - 1;
   if (low[0] == high[0])
@@ -106,7 +106,7 @@ Expression EqualLengthRange(std::string_view low, std::string_view high) {
         {Literal(std::string(1, low[0])), EqualLengthRange(low.substr(1), high.substr(1))});
   const bool whole_low = IsOnly(low.substr(1), '0');
   const bool whole_high = IsOnly(high.substr(1), '9');
-  std::vector<Expression> alternatives;
+  std::vector<GrammarExpression> alternatives;
   if (!whole_low)
     alternatives.push_back(Sequence({Literal(std::string(1, low[0])),
                                      EqualLengthRange(low.substr(1), std::string(rest, '9'))}));
@@ -121,21 +121,21 @@ Expression EqualLengthRange(std::string_view low, std::string_view high) {
 
 // The three below: 0 to `count` digits that, read as a fraction, are at least `low`, at most
 // `high`, or both. A bound has at most `count` digits and no zeros at its end.
-Expression FractionFrom(std::string_view low, std::size_t count) {
+GrammarExpression FractionFrom(std::string_view low, std::size_t count) {
   if (low.empty()) return Digits(0, count);
   return Choice(
       {Sequence({DigitBetween(static_cast<char>(low[0] + 1), '9'), Digits(0, count - 1)}),
        Sequence({Literal(std::string(1, low[0])), FractionFrom(low.substr(1), count - 1)})});
 }
 
-Expression FractionTo(std::string_view high, std::size_t count) {
+GrammarExpression FractionTo(std::string_view high, std::size_t count) {
   if (high.empty()) return Repeat(Literal("0"), 0, count);
   return Optional(Choice(
       {Sequence({DigitBetween('0', static_cast<char>(high[0] - 1)), Digits(0, count - 1)}),
        Sequence({Literal(std::string(1, high[0])), FractionTo(high.substr(1), count - 1)})}));
 }
 
-Expression FractionBetween(std::string_view low, std::string_view high, std::size_t count) {
+GrammarExpression FractionBetween(std::string_view low, std::string_view high, std::size_t count) {
   if (low.empty()) return FractionTo(high, count);
   const std::string_view low_rest = low.substr(1);
   const std::string_view high_rest = high.substr(1);
@@ -150,22 +150,24 @@ Expression FractionBetween(std::string_view low, std::string_view high, std::siz
 }
 
 // A point and digits. The text without a point is the fraction 0.
-Expression PointAnd(Expression digits) { return Sequence({Literal("."), std::move(digits)}); }
-Expression AnyFraction(std::size_t count) { return Optional(PointAnd(Digits(1, count))); }
+GrammarExpression PointAnd(GrammarExpression digits) {
+  return Sequence({Literal("."), std::move(digits)});
+}
+GrammarExpression AnyFraction(std::size_t count) { return Optional(PointAnd(Digits(1, count))); }
 
-Expression PointFrom(std::string_view low, std::size_t count) {
+GrammarExpression PointFrom(std::string_view low, std::size_t count) {
   if (low.empty()) return AnyFraction(count);
   return PointAnd(FractionFrom(low, count));
 }
 
 // FractionTo without its empty text, which must not follow a point.
-Expression PointTo(std::string_view high, std::size_t count) {
+GrammarExpression PointTo(std::string_view high, std::size_t count) {
   if (high.empty()) return Optional(PointAnd(Repeat(Literal("0"), 1, count)));
-  Expression digits = FractionTo(high, count);
+  GrammarExpression digits = FractionTo(high, count);
   return Optional(PointAnd(std::move(digits.parts[0])));
 }
 
-Expression PointBetween(std::string_view low, std::string_view high, std::size_t count) {
+GrammarExpression PointBetween(std::string_view low, std::string_view high, std::size_t count) {
   if (low.empty()) return PointTo(high, count);
   return PointAnd(FractionBetween(low, high, count));
 }
@@ -188,12 +190,12 @@ std::string Decreased(std::string digits) {
 
 }  // namespace
 
-Expression Digits(std::size_t min, std::size_t max) {
+GrammarExpression Digits(std::size_t min, std::size_t max) {
   return Repeat(DigitBetween('0', '9'), min, max);
 }
 
-Expression WholeRange(const std::string& low, const std::string& high) {
-  std::vector<Expression> alternatives;
+GrammarExpression WholeRange(const std::string& low, const std::string& high) {
+  std::vector<GrammarExpression> alternatives;
   std::size_t length = low.size();
   if (length < high.size() && low != "1" + std::string(length - 1, '0')) {
     alternatives.push_back(EqualLengthRange(low, std::string(length, '9')));
@@ -213,15 +215,15 @@ Expression WholeRange(const std::string& low, const std::string& high) {
   return Choice(std::move(alternatives));
 }
 
-Expression DecimalRange(const Decimal& low, const std::optional<Decimal>& high,
-                        std::size_t digit_count) {
+GrammarExpression DecimalRange(const Decimal& low, const std::optional<Decimal>& high,
+                               std::size_t digit_count) {
   const std::string greatest(kWholeDigitsMax, '9');
   const bool is_open = !high || high->whole.size() > kWholeDigitsMax;
   if (low.whole.size() > kWholeDigitsMax) return Nothing();
   const std::string& high_whole = is_open ? greatest : high->whole;
   if (!is_open && low.whole == high_whole)
     return Sequence({Literal(low.whole), PointBetween(low.fraction, high->fraction, digit_count)});
-  std::vector<Expression> alternatives;
+  std::vector<GrammarExpression> alternatives;
   std::string first = low.whole;
   if (!low.fraction.empty()) {
     alternatives.push_back(Sequence({Literal(first), PointFrom(low.fraction, digit_count)}));

@@ -16,7 +16,7 @@ namespace kvd::schema {
 
 namespace {
 
-using ExpressionKind = Expression::Kind;
+using ExpressionKind = GrammarExpression::Kind;
 
 void AppendHex(std::uint32_t number, int digit_count, std::string& text) {
   for (int shift = 4 * (digit_count - 1); shift >= 0; shift -= 4)
@@ -51,22 +51,22 @@ void AppendClassCharacter(std::uint32_t code_point, std::string& text) {
 
 }  // namespace
 
-Expression Literal(std::string bytes) {
+GrammarExpression Literal(std::string bytes) {
   if (bytes.empty()) return {};
-  Expression expression;
+  GrammarExpression expression;
   expression.kind = ExpressionKind::kLiteral;
   expression.text = std::move(bytes);
   return expression;
 }
 
-Expression ClassOf(const CodePointSet& set) {
+GrammarExpression ClassOf(const CodePointSet& set) {
   const auto& ranges = set.ranges();
   if (ranges.size() == 1 && ranges[0].first == ranges[0].last) {
     std::string character;
     AppendUtf8(ranges[0].first, character);
     return Literal(std::move(character));
   }
-  Expression expression;
+  GrammarExpression expression;
   expression.kind = ExpressionKind::kClass;
   expression.text = "[";
   for (const auto& [first, last] : ranges) {
@@ -78,22 +78,22 @@ Expression ClassOf(const CodePointSet& set) {
   return expression;
 }
 
-Expression Reference(RuleId rule) {
-  Expression expression;
+GrammarExpression Reference(RuleId rule) {
+  GrammarExpression expression;
   expression.kind = ExpressionKind::kRule;
   expression.rule = rule;
   return expression;
 }
 
-Expression Nothing() {
-  Expression expression;
+GrammarExpression Nothing() {
+  GrammarExpression expression;
   expression.kind = ExpressionKind::kChoice;
   return expression;
 }
 
-Expression Sequence(std::vector<Expression> parts) {
-  Expression sequence;
-  const auto append = [&](Expression part) {
+GrammarExpression Sequence(std::vector<GrammarExpression> parts) {
+  GrammarExpression sequence;
+  const auto append = [&](GrammarExpression part) {
     const bool joins = part.kind == ExpressionKind::kLiteral && !sequence.parts.empty() &&
                        sequence.parts.back().kind == ExpressionKind::kLiteral;
     if (joins) {
@@ -102,24 +102,24 @@ Expression Sequence(std::vector<Expression> parts) {
       sequence.parts.push_back(std::move(part));
     }
   };
-  for (Expression& part : parts) {
+  for (GrammarExpression& part : parts) {
     if (part.is_nothing()) return Nothing();
     if (part.kind != ExpressionKind::kSequence) {
       append(std::move(part));
       continue;
     }
-    for (Expression& inner : part.parts) append(std::move(inner));
+    for (GrammarExpression& inner : part.parts) append(std::move(inner));
   }
   if (sequence.parts.size() != 1) return sequence;
-  Expression only = std::move(sequence.parts[0]);
+  GrammarExpression only = std::move(sequence.parts[0]);
   return only;
 }
 
-Expression Choice(std::vector<Expression> parts) {
-  Expression choice = Nothing();
+GrammarExpression Choice(std::vector<GrammarExpression> parts) {
+  GrammarExpression choice = Nothing();
   bool has_empty = false;
   std::unordered_set<std::string> literals;
-  const auto append = [&](Expression part) {
+  const auto append = [&](GrammarExpression part) {
     if (part.is_empty()) {
       has_empty = true;
     } else if (part.kind == ExpressionKind::kLiteral) {
@@ -129,24 +129,25 @@ Expression Choice(std::vector<Expression> parts) {
       choice.parts.push_back(std::move(part));
     }
   };
-  for (Expression& part : parts) {
+  for (GrammarExpression& part : parts) {
     if (part.kind != ExpressionKind::kChoice) {
       append(std::move(part));
       continue;
     }
-    for (Expression& inner : part.parts) append(std::move(inner));
+    for (GrammarExpression& inner : part.parts) append(std::move(inner));
   }
-  if (choice.parts.size() == 1) choice = Expression(std::move(choice.parts[0]));
+  if (choice.parts.size() == 1) choice = GrammarExpression(std::move(choice.parts[0]));
   if (!has_empty) return choice;
-  return choice.is_nothing() ? Expression() : Optional(std::move(choice));
+  return choice.is_nothing() ? GrammarExpression() : Optional(std::move(choice));
 }
 
-Expression Repeat(Expression part, std::uint64_t min, std::optional<std::uint64_t> max) {
+GrammarExpression Repeat(GrammarExpression part, std::uint64_t min,
+                         std::optional<std::uint64_t> max) {
   if (max && *max < min) return Nothing();
   if (max == 0 || part.is_empty()) return {};
-  if (part.is_nothing()) return min == 0 ? Expression() : Nothing();
+  if (part.is_nothing()) return min == 0 ? GrammarExpression() : Nothing();
   if (min == 1 && max == 1) return part;
-  Expression repeat;
+  GrammarExpression repeat;
   repeat.kind = ExpressionKind::kRepeat;
   repeat.min = min;
   repeat.max = max;
@@ -154,7 +155,7 @@ Expression Repeat(Expression part, std::uint64_t min, std::optional<std::uint64_
   return repeat;
 }
 
-Expression Optional(Expression part) {
+GrammarExpression Optional(GrammarExpression part) {
   if (part.kind == ExpressionKind::kRepeat && part.min == 0) return part;
   return Repeat(std::move(part), 0, 1);
 }
@@ -186,7 +187,7 @@ void AppendLiteral(std::string_view bytes, std::string& text) {
 
 namespace {
 
-using ExpressionKind = Expression::Kind;
+using ExpressionKind = GrammarExpression::Kind;
 
 constexpr int kPassesMax = 8;
 
@@ -195,7 +196,7 @@ class Printer {
   explicit Printer(const std::vector<PrintedRule>& rules) : rules_(rules) {}
 
   // Parentheses are needed around a choice in a sequence and around all but atoms in a repetition.
-  void Append(const Expression& expression, std::string& text) const {
+  void Append(const GrammarExpression& expression, std::string& text) const {
     switch (expression.kind) {
       case ExpressionKind::kLiteral: AppendLiteral(expression.text, text); break;
       case ExpressionKind::kClass: text += expression.text; break;
@@ -210,10 +211,10 @@ class Printer {
   }
 
  private:
-  void AppendParts(const Expression& expression, std::string_view separator,
+  void AppendParts(const GrammarExpression& expression, std::string_view separator,
                    std::string& text) const {
     bool is_first = true;
-    for (const Expression& part : expression.parts) {
+    for (const GrammarExpression& part : expression.parts) {
       if (!is_first) text += separator;
       is_first = false;
       const bool is_grouped =
@@ -224,8 +225,8 @@ class Printer {
     }
   }
 
-  void AppendRepeat(const Expression& repeat, std::string& text) const {
-    const Expression& part = repeat.parts[0];
+  void AppendRepeat(const GrammarExpression& repeat, std::string& text) const {
+    const GrammarExpression& part = repeat.parts[0];
     const bool is_atom = part.kind == ExpressionKind::kRule ||
                          part.kind == ExpressionKind::kClass ||
                          part.kind == ExpressionKind::kLiteral;
@@ -247,14 +248,14 @@ class Printer {
   const std::vector<PrintedRule>& rules_;
 };
 
-void Rename(Expression& expression, const std::vector<RuleId>& targets) {
+void Rename(GrammarExpression& expression, const std::vector<RuleId>& targets) {
   if (expression.kind == ExpressionKind::kRule) expression.rule = targets[expression.rule];
-  for (Expression& part : expression.parts) Rename(part, targets);
+  for (GrammarExpression& part : expression.parts) Rename(part, targets);
 }
 
-void CollectUses(const Expression& expression, std::vector<RuleId>& uses) {
+void CollectUses(const GrammarExpression& expression, std::vector<RuleId>& uses) {
   if (expression.kind == ExpressionKind::kRule) uses.push_back(expression.rule);
-  for (const Expression& part : expression.parts) CollectUses(part, uses);
+  for (const GrammarExpression& part : expression.parts) CollectUses(part, uses);
 }
 
 }  // namespace
@@ -268,7 +269,7 @@ void MergeEqualRules(std::vector<PrintedRule>& rules) {
     const Printer printer(rules);
     for (RuleId i = 0; i < rules.size(); ++i) {
       if (rules[i].is_text) continue;
-      const Expression& expression = rules[i].expression;
+      const GrammarExpression& expression = rules[i].expression;
       std::string body;
       printer.Append(expression, body);
       const RuleId equal = bodies.try_emplace(std::move(body), i).first->second;

@@ -131,19 +131,19 @@ SignedRange RangeOf(const NumberSet& set, std::size_t digit_count) {
 }
 
 // Texts of numbers from `low` on, without signs.
-Expression Magnitudes(const Decimal& low, const std::optional<Decimal>& high,
-                      std::size_t digit_count) {
+GrammarExpression Magnitudes(const Decimal& low, const std::optional<Decimal>& high,
+                             std::size_t digit_count) {
   if (high && CompareMagnitude(low, *high) > 0) return Nothing();
   if (digit_count > 0) return DecimalRange(low, high, digit_count);
   const std::string greatest(std::max(kWholeDigitsMax, low.whole.size()), '9');
   return WholeRange(low.whole, high ? high->whole : greatest);
 }
 
-Expression Signed(const SignedRange& range, std::size_t digit_count) {
+GrammarExpression Signed(const SignedRange& range, std::size_t digit_count) {
   const auto is_negative = [](const Decimal& number) {
     return number.is_negative && !number.is_zero();
   };
-  std::vector<Expression> alternatives;
+  std::vector<GrammarExpression> alternatives;
   const bool has_negative = !range.min || is_negative(*range.min);
   if (has_negative) {
     // "-0.0" is zero, which is in range here; whole numbers are written without "-0".
@@ -179,7 +179,7 @@ Result<std::optional<std::int64_t>> WholeStep(const std::vector<Value>& multiple
 
 // Multiples of a divisor of a power of ten: the last digits decide. none: `step` is none. REQUIRES:
 // step >= 2.
-std::optional<Expression> MultiplesByEnding(std::int64_t step, bool may_be_negative) {
+std::optional<GrammarExpression> MultiplesByEnding(std::int64_t step, bool may_be_negative) {
   std::size_t digit_count = 0;
   std::int64_t power = 1;
   while (power % step != 0 && digit_count < kWholeDigitsMax - 1) {
@@ -187,14 +187,14 @@ std::optional<Expression> MultiplesByEnding(std::int64_t step, bool may_be_negat
     ++digit_count;
   }
   if (power % step != 0 || power / step > kMultiplesMax) return std::nullopt;
-  std::vector<Expression> endings;
-  std::vector<Expression> small;
+  std::vector<GrammarExpression> endings;
+  std::vector<GrammarExpression> small;
   for (std::int64_t number = 0; number < power; number += step) {
     std::string digits = std::to_string(number);
     if (number > 0) small.push_back(Literal(digits));
     endings.push_back(Literal(std::string(digit_count - digits.size(), '0') + digits));
   }
-  Expression magnitude =
+  GrammarExpression magnitude =
       Choice({Sequence({ClassOf(CodePointSet::Of({{'1', '9'}})),
                         Digits(0, kWholeDigitsMax - 1 - digit_count), Choice(std::move(endings))}),
               Choice(std::move(small))});
@@ -208,7 +208,7 @@ std::optional<std::int64_t> SmallNumber(const std::optional<Decimal>& number) {
   return number->is_negative ? -magnitude : magnitude;
 }
 
-Result<Expression> WholeMultiples(const NumberSet& set, std::int64_t step) {
+Result<GrammarExpression> WholeMultiples(const NumberSet& set, std::int64_t step) {
   const SignedRange range = RangeOf(set, 0);
   const auto min = SmallNumber(range.min);
   const auto max = SmallNumber(range.max);
@@ -218,7 +218,7 @@ Result<Expression> WholeMultiples(const NumberSet& set, std::int64_t step) {
     if (*max >= first && (*max - first) / step >= kMultiplesMax)
       return Fail(Code::kUnsupported, "multipleOf: more than ", kMultiplesMax,
                   " multiples between the bounds");
-    std::vector<Expression> numbers;
+    std::vector<GrammarExpression> numbers;
     for (std::int64_t number = first; number <= *max; number += step)
       numbers.push_back(Literal(std::to_string(number)));
     return Choice(std::move(numbers));
@@ -247,7 +247,7 @@ std::optional<std::size_t> FractionDigits(const std::vector<Value>& multiples) {
 
 }  // namespace
 
-Result<Expression> NumberRule(const NumberSet& set, RuleBook& book) {
+Result<GrammarExpression> NumberRule(const NumberSet& set, RuleBook& book) {
   if (set.is_unlimited())
     return book.Shared(set.is_whole ? SharedRule::kInteger : SharedRule::kNumber);
   KVD_TRY(const std::optional<std::int64_t> step, WholeStep(set.multiples));
