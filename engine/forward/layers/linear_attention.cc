@@ -184,8 +184,8 @@ void RunGatedDeltaNet(ForwardPass& pass, std::size_t layer, const GatedDeltaNetW
 namespace {
 
 // Floats per token.
-struct Sizes {
-  explicit Sizes(const DeltaNetConfig& config)
+struct KimiSizes {
+  explicit KimiSizes(const DeltaNetConfig& config)
       : head(config.head_size), all(std::size_t{config.key_heads} * config.head_size) {}
   std::size_t head;
   std::size_t all;  // of the queries, keys or values of all heads
@@ -193,7 +193,7 @@ struct Sizes {
 
 // The convolution of queries (part 0), keys (1) or values (2).
 CausalConvolution ConvolutionOf(const ModelConfig& config, std::size_t part, const float* taps) {
-  const std::size_t all = Sizes(config.delta_net).all;
+  const std::size_t all = KimiSizes(config.delta_net).all;
   return {.taps = taps,
           .channels = all,
           .width = config.delta_net.convolution_width,
@@ -217,7 +217,7 @@ struct TokenRows {
 
 void Prepare(const ModelConfig& config, const KimiDeltaAttentionWeights& weights,
              const TokenRows& rows) {
-  const Sizes sizes(config.delta_net);
+  const KimiSizes sizes(config.delta_net);
   const float query_scale = 1.0f / std::sqrt(static_cast<float>(sizes.head));
   Logistics(rows.beta, config.delta_net.key_heads, rows.beta);
   for (std::size_t head = 0; head < config.delta_net.key_heads; ++head) {
@@ -241,7 +241,7 @@ void Prepare(const ModelConfig& config, const KimiDeltaAttentionWeights& weights
 void NormAndGate(ForwardPass& pass, const float* head_norm, const RowBuffer& gate,
                  const RowBuffer& y) {
   const ModelConfig& config = pass.config();
-  const Sizes sizes(config.delta_net);
+  const KimiSizes sizes(config.delta_net);
   pass.ForRows(pass.row_count(), [&](std::size_t first, std::size_t last) {
     for (std::size_t row = first; row < last; ++row) {
       for (std::size_t at = 0; at < sizes.all; at += sizes.head) {
@@ -257,14 +257,14 @@ void NormAndGate(ForwardPass& pass, const float* head_norm, const RowBuffer& gat
 }  // namespace
 
 std::size_t KimiDeltaAttentionStateFloats(const ModelConfig& config) {
-  const Sizes sizes(config.delta_net);
+  const KimiSizes sizes(config.delta_net);
   return ConvolutionStateFloats(config) + sizes.all * sizes.head;
 }
 
 void RunKimiDeltaAttention(ForwardPass& pass, std::size_t layer,
                            const KimiDeltaAttentionWeights& weights) {
   const ModelConfig& config = pass.config();
-  const Sizes sizes(config.delta_net);
+  const KimiSizes sizes(config.delta_net);
   const std::size_t head_count = config.delta_net.key_heads;
   const RowBuffer& x = pass.NormedStream(weights.norm);
 

@@ -10,8 +10,8 @@ namespace {
 
 // The buffers of the five mixes of a token with the previous token, in the order of
 // Rwkv6TimeMix::mix.
-constexpr std::array kMixes = {Scratch::kForDecay, Scratch::kForKey, Scratch::kForValue,
-                               Scratch::kForReceptance, Scratch::kForGate};
+constexpr std::array kRwkv6Mixes = {Scratch::kForDecay, Scratch::kForKey, Scratch::kForValue,
+                                    Scratch::kForReceptance, Scratch::kForGate};
 enum MixOf : std::uint8_t { kW, kK, kV, kR, kG };
 
 // mixes[i] = x + shift * (mix[i] + second[i](tanh(first(x + shift * mix_x))[i]))
@@ -30,7 +30,7 @@ std::array<const RowBuffer*, 5> MixTokens(ForwardPass& pass, const Rwkv6TimeMix&
   std::array<const RowBuffer*, 5> mixes;
   std::array<LinearJob, 5> jobs;
   for (std::size_t i = 0; i < mixes.size(); ++i) {
-    mixes[i] = &pass.Rows(kMixes[i], {width});
+    mixes[i] = &pass.Rows(kRwkv6Mixes[i], {width});
     jobs[i] = {.linear = &weights.mix_second[i],
                .x = hidden[0] + i * rank,
                .x_stride = hidden.width(),
@@ -120,8 +120,8 @@ namespace {
 
 // The buffers of the six mixes of a token with the previous token, in the order of
 // Rwkv7TimeMix::mix.
-constexpr std::array kMixes = {Scratch::kForReceptance, Scratch::kForDecay, Scratch::kForKey,
-                               Scratch::kForValue,      Scratch::kForRate,  Scratch::kForGate};
+constexpr std::array kRwkv7Mixes = {Scratch::kForReceptance, Scratch::kForDecay, Scratch::kForKey,
+                                    Scratch::kForValue,      Scratch::kForRate,  Scratch::kForGate};
 constexpr float kLengthMin = 1e-12f;
 constexpr float kDecayScale = -0.606531f;  // -e^(-1/2)
 
@@ -217,9 +217,9 @@ void RunRwkv7TimeMix(ForwardPass& pass, std::size_t layer, const Rwkv7TimeMix& w
   const RowBuffer& x = LayerNormedStream(pass, weights.norm);
   const RowBuffer& shift = pass.Rows(Scratch::kShift, {width});
   RunTokenShift(pass, layer, 0, x, shift);
-  std::array<const RowBuffer*, kMixes.size()> mixes;
+  std::array<const RowBuffer*, kRwkv7Mixes.size()> mixes;
   for (std::size_t i = 0; i < mixes.size(); ++i) {
-    mixes[i] = &pass.Rows(kMixes[i], {width});
+    mixes[i] = &pass.Rows(kRwkv7Mixes[i], {width});
     MixRows(pass, x, shift, weights.mix[i], *mixes[i]);
   }
   const auto& [for_r, for_w, for_k, for_v, for_a, for_g] = mixes;
