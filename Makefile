@@ -16,7 +16,8 @@
 #                           mirror: long-fresh-root (README.md and make test in a new Debian 12),
 #                           long-fuzz [FUZZ_RUNS=n] [FUZZ_CPU_SECONDS=n] [FUZZ_TARGETS="name ..."]
 #                           (each fuzz target until the first of both). Each can be called alone
-#   make check              format, lint, headers, include directions, both sanitizers
+#   make check              format, lint, headers, include directions, names of types, both
+#                           sanitizers
 #   make build | asan | tsan | fuzz | format | clean
 #                           asan and fuzz share one build folder (build/asan); asan, tsan and
 #                           fuzz build with clang
@@ -50,7 +51,7 @@ PREFIX ?= /usr/local
 
 .PHONY: build demo programs test bench install check asan tsan tsan-core fuzz format clean bootstrap bootstrap-check bootstrap-programs bootstrap-web
 .PHONY: long long-fresh-root long-fuzz bootstrap-long
-.PHONY: check-format check-includes check-words check-headers check-tidy check-tidy-changed
+.PHONY: check-format check-includes check-types check-words check-headers check-tidy check-tidy-changed
 
 build: build-release
 test: build-release
@@ -82,11 +83,13 @@ long-fresh-root: bootstrap-long
 long-fuzz: build-fuzz
 	tools/check/fuzz_long -r $(FUZZ_RUNS) -t $(FUZZ_CPU_SECONDS) build/asan $(FUZZ_TARGETS)
 
-check: check-format check-includes check-words check-headers check-tidy asan tsan-core
+check: check-format check-includes check-types check-words check-headers check-tidy asan tsan-core
 check-format: bootstrap-check
 	tools/check/sources | xargs clang-format-19 --dry-run -Werror
 check-includes:
 	tools/check/include_directions
+check-types: bootstrap-check
+	tools/check/type_names
 check-words:
 	tools/check/words
 check-headers: bootstrap

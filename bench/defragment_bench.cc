@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "bench/must.h"
-#include "engine/memory/cell_layout.h"
+#include "engine/memory/geometry.h"
 #include "engine/memory/memory.h"
-#include "engine/work/cell_mover.h"
+#include "engine/work/pool_cells.h"
 
 namespace {
 

@@ -27,8 +27,8 @@
 
 #include "bench/random_blocks.h"
 #include "kernels/amx/tiles.h"
-#include "kernels/bf16_panel.h"
 #include "kernels/kernel_table.h"
+#include "kernels/panels.h"
 #include "kernels/product_choice.h"
 #include "kernels/quantized_row.h"
 

@@ -29,10 +29,10 @@
 #include "base/text.h"
 #include "bench/must.h"
 #include "bench/prose.h"
-#include "engine/grammar/grammar_matcher.h"
+#include "engine/grammar/grammar.h"
 #include "engine/model/gguf_file.h"
-#include "engine/vocabulary/read_vocabulary.h"
 #include "engine/vocabulary/vocabulary.h"
+#include "engine/vocabulary/vocabulary_data.h"
 
 namespace {
 

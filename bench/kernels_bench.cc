@@ -18,9 +18,9 @@
 #endif
 
 #include "bench/random_blocks.h"
-#include "kernels/bf16_panel.h"
-#include "kernels/cell_types.h"
+#include "kernels/data_type.h"
 #include "kernels/kernel_table.h"
+#include "kernels/panels.h"
 #include "kernels/product_choice.h"
 #include "kernels/quantized_row.h"
 

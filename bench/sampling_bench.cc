@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "engine/forward/compute/portable_exp.h"
+#include "engine/forward/compute/portable_math.h"
 #include "engine/sampling/sampler.h"
 
 namespace {

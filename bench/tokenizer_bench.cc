@@ -18,8 +18,8 @@
 #include "bench/must.h"
 #include "bench/prose.h"
 #include "engine/model/gguf_file.h"
-#include "engine/vocabulary/read_vocabulary.h"
 #include "engine/vocabulary/vocabulary.h"
+#include "engine/vocabulary/vocabulary_data.h"
 
 namespace {
 

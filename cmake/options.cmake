@@ -53,7 +53,7 @@ target_compile_options(kvd_flags INTERFACE -Wall -Wextra -Wshadow
   # Flags for clang only. It does not know some warnings that are switched off for GCC.
   # std::stable_sort of GCC 12's library uses a function which that library marks as deprecated. A
   # field that a designated initializer omits is meant to have its default. GCC's -Wconversion for
-  # C++ does not cover signs. Clang checks what a mutex guards (base/thread_annotations.h).
+  # C++ does not cover signs. Clang checks what a mutex guards (base/mutex.h).
   $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-warning-option;-Wno-deprecated-declarations;-Wno-missing-designated-field-initializers;-Wno-sign-conversion;-Wthread-safety>)
 # Hardening: flags that limit the harm of a bug (docs/security.md). Each can be switched off to
 # measure its cost (bench/hardening_cost); tests/hardening fails without it. Sanitizer builds leave

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <utility>
 
+#include "base/flag.h"
 #include "base/flag_help.h"
-#include "base/flag_member.h"
 #include "base/flag_table.h"
 #include "base/name.h"
 #include "base/text.h"
-#include "kernels/cell_types.h"
+#include "kernels/data_type.h"
 
 namespace kvd {
 namespace {

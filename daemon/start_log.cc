@@ -8,7 +8,7 @@
 #include "engine/engine.h"
 #include "engine/memory/memory_home.h"
 #include "engine/model/model_config.h"
-#include "engine/tuning/tuning_state.h"
+#include "engine/tuning/tuning_run.h"
 #include "shm/segment_layout.h"
 
 namespace kvd {

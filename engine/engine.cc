@@ -12,18 +12,16 @@
 
 #include "base/check.h"
 #include "engine/engine_parts.h"
-#include "engine/forward/compute/processors.h"
 #include "engine/forward/compute/step_profile.h"
 #include "engine/forward/compute/thread_pool.h"
 #include "engine/forward/decoder.h"
 #include "engine/forward/encoder.h"
 #include "engine/memory/memory.h"
 #include "engine/tuning/tuning_run.h"
-#include "engine/work/cell_mover.h"
-#include "engine/work/cell_rotator.h"
 #include "engine/work/encoder_work.h"
+#include "engine/work/engine_work.h"
+#include "engine/work/pool_cells.h"
 #include "engine/work/replay_slice.h"
-#include "engine/work/rewrite_work.h"
 
 namespace kvd {
 namespace {

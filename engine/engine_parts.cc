@@ -9,16 +9,16 @@
 #include <utility>
 #include <vector>
 
-#include "engine/forward/compute/processors.h"
+#include "engine/forward/compute/thread_pool.h"
 #include "engine/forward/pass/forward_pass.h"
 #include "engine/memory/geometry.h"
 #include "engine/memory/memory.h"
 #include "engine/model/bundled_model.h"
 #include "engine/model/gguf_parts.h"
-#include "engine/tuning/machine_identity.h"
-#include "engine/vocabulary/read_vocabulary.h"
+#include "engine/tuning/tuning_file.h"
+#include "engine/vocabulary/vocabulary_data.h"
 #include "engine/work/verify_pool.h"
-#include "kernels/cell_types.h"
+#include "kernels/data_type.h"
 
 namespace kvd {
 namespace {

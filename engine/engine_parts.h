@@ -8,14 +8,14 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
-#include "engine/memory/cell_layout.h"
+#include "engine/memory/geometry.h"
 #include "engine/memory/memory_home.h"
 #include "engine/model/gguf_file.h"
 #include "engine/model/model_config.h"
 #include "engine/model/model_fingerprint.h"
 #include "engine/model/model_weights.h"
 #include "engine/model/numeric_form.h"
-#include "engine/tuning/tuning_state.h"
+#include "engine/tuning/tuning_run.h"
 #include "engine/vocabulary/vocabulary.h"
 #include "kernels/kernel_table.h"
 

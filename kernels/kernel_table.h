@@ -33,10 +33,10 @@
 //     amx: for each 32 elements, ascending, e += x[2p] * w[2p] and o += x[2p + 1] * w[2p + 1] from
 //     0, p ascending; then s += e + o.
 //   OuterDot(x, w, n), if matmul is asked for outer products: for each kOuterElements elements
-//   (kernels/matmul_panel.h), ascending, s starts at 0 and element j is added to it by a fused
+//   (kernels/panels.h), ascending, s starts at 0 and element j is added to it by a fused
 //   multiply-add, j ascending; the result is the first s, to which the others are added in turn.
 //   Scores of attention and weighted values have their own orders of sums, and a softmax processes
-//   runs of 32 cells (below). Exp(x), Tanh(x): the polynomial of kernels/exp_poly.h, the same
+//   runs of 32 cells (below). Exp(x), Tanh(x): the polynomial of kernels/form_constants.h, the same
 //   operations in every table. Sums over a run (softmax) use the same 16 partial sums. Sums of
 //   squares over a row (norms) also use 16 partial sums, with products in f32 that are summed in
 //   double.
@@ -50,7 +50,6 @@
 #include <cstdint>
 
 #include "kernels/data_type.h"
-#include "kernels/linear_attention_args.h"
 #include "kernels/scan_args.h"
 
 namespace kvd::kernels {
@@ -153,7 +152,7 @@ struct KernelTable {
   void (*quantize_rows)(const float* x, std::size_t x_stride, std::size_t row_count, std::size_t n,
                         void* to);
   // Rounds rows of x to bf16; row r is written at `to` + r * Bf16RowBytes(n)
-  // (kernels/bf16_panel.h). `to` is 64-byte aligned. Null, with bf16_rows_min 0, if the machine has
+  // (kernels/panels.h). `to` is 64-byte aligned. Null, with bf16_rows_min 0, if the machine has
   // no products of bf16.
   void (*round_rows)(const float* x, std::size_t x_stride, std::size_t row_count, std::size_t n,
                      void* to);
@@ -181,7 +180,7 @@ struct KernelTable {
   void (*key_panel)(DataType k_type, const void* k, std::size_t cell_count, std::size_t dim,
                     float* panel);
   // scores[r * score_stride + c] = scale * total. total, from 0, is the sum of s over chunks of
-  // kScoreChunk elements (kernels/attention_form.h). Each s starts at 0, and for d ascending s =
+  // kScoreChunk elements (kernels/form_constants.h). Each s starts at 0, and for d ascending s =
   // fma(q[r * q_stride + d], panel[d][c], s). r < row_count, c < cell_count.
   void (*scores)(const float* panel, std::size_t cell_count, std::size_t dim, const float* q,
                  std::size_t q_stride, std::size_t row_count, float scale, float* scores,
@@ -206,7 +205,7 @@ struct KernelTable {
                         SoftmaxState* state, float* values);
   const Bf16Attention* bf16_attention;  // null if the machine has no products of bf16
 
-  // ---- plain attention: all scores of a query at once (engine/forward/attention/head_keys.h)
+  // ---- plain attention: all scores of a query at once (engine/forward/attention/text_attention.h)
   // out[i] = PlainDot(a, rows + i * stride, n), i < count. The order of sums of PlainDot differs
   // from that of Dot: 64 partial sums s[j % 64] by fused multiply-add over whole groups of 64
   // elements; then s[i] += s[i + 32] (i < 32), s[i] += s[i + 16] (i < 16) and further as in Dot;
@@ -218,10 +217,10 @@ struct KernelTable {
   void (*lane_dots)(const float* a, const float* rows, std::size_t stride, std::size_t count,
                     std::size_t n, float* out);
   // x[i] = e^(x[i] - max of x) / the sum of these, i < n. The first lane_count elements, a multiple
-  // of 16, use the e^x of kernels/plain_exp.h and are summed in groups of sixteen by Dot's tree.
-  // The remaining elements use a correctly rounded e^x. The sums of the groups and the remaining
-  // elements are added in double, and the inverse of the sum is rounded to f32. REQUIRES: n > 0;
-  // some x[i] is finite.
+  // of 16, use the e^x of kernels/form_constants.h and are summed in groups of sixteen by Dot's
+  // tree. The remaining elements use a correctly rounded e^x. The sums of the groups and the
+  // remaining elements are added in double, and the inverse of the sum is rounded to f32. REQUIRES:
+  // n > 0; some x[i] is finite.
   void (*plain_softmax)(float* x, std::size_t n, std::size_t lane_count);
 
   // ---- state-space layers: one sequence, a range of channels (kernels/scan_args.h)
@@ -229,7 +228,7 @@ struct KernelTable {
   void (*scan_head)(const HeadScan& scan);
   void (*convolve)(const ChannelConvolution& work);
 
-  // ---- linear attention: one head of one sequence (kernels/linear_attention_args.h)
+  // ---- linear attention: one head of one sequence (kernels/scan_args.h)
   void (*scan_wkv6)(const HeadRows& head_rows, const Wkv6& head);
   void (*scan_wkv7)(const HeadRows& head_rows, const Wkv7& head);
   void (*scan_delta_rule)(const HeadRows& head_rows, const DeltaRule& head);

@@ -1,9 +1,7 @@
 #include <algorithm>
 
-#include "kernels/bf16_panel.h"
 #include "kernels/kernel_table.h"
-#include "kernels/matmul_panel.h"
-#include "kernels/quant_panel.h"
+#include "kernels/panels.h"
 #include "kernels/quantized_row.h"
 
 namespace kvd::kernels {

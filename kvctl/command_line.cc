@@ -4,8 +4,8 @@
 #include <array>
 #include <limits>
 
+#include "base/flag.h"
 #include "base/flag_help.h"
-#include "base/flag_member.h"
 #include "base/flag_table.h"
 #include "shm/wire_check.h"
 

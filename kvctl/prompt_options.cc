@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "base/flag_member.h"
+#include "base/flag.h"
 #include "shm/sampler_chain.h"
 
 namespace kvd::kvctl {

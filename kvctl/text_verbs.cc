@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/flag_member.h"
+#include "base/flag.h"
 #include "kvctl/command_line.h"
 #include "kvctl/commands.h"
 #include "kvctl/prompt_options.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "kernels/cell_types.h"
+#include "kernels/data_type.h"
 
 namespace kvd {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "engine/sampling/dry_breakers.h"
+#include "engine/sampling/dry.h"
 #include "engine/vocabulary/vocabulary.h"
 
 namespace kvd {

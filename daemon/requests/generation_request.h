@@ -29,7 +29,6 @@
 #include "daemon/stores/kept_samplers.h"
 #include "engine/sampling/sampler.h"
 #include "engine/sampling/stop_matcher.h"
-#include "engine/vocabulary/streaming_detokenizer.h"
 #include "engine/vocabulary/vocabulary.h"
 #include "shm/payload_codec.h"
 

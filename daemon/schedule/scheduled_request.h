@@ -14,7 +14,7 @@
 #include "daemon/schedule/computing_request.h"
 #include "daemon/schedule/step_clock.h"
 #include "engine/engine.h"
-#include "engine/memory/append_promise.h"
+#include "engine/memory/steps.h"
 
 namespace kvd {
 

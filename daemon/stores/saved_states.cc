@@ -18,7 +18,7 @@
 #include "daemon/process/log.h"
 #include "daemon/sessions/owners.h"
 #include "daemon/stores/load_states.h"
-#include "engine/saved_state/state_file_writer.h"
+#include "engine/saved_state/state_file.h"
 
 namespace kvd {
 namespace {

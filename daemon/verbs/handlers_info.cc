@@ -13,7 +13,7 @@
 #include "daemon/verbs/service.h"
 #include "engine/forward/compute/step_profile.h"
 #include "engine/model/model_config.h"
-#include "engine/tuning/tuning_state.h"
+#include "engine/tuning/tuning_run.h"
 #include "engine/vocabulary/vocabulary.h"
 
 namespace kvd {

@@ -8,7 +8,7 @@
 #include "daemon/stores/load_states.h"
 #include "daemon/stores/saved_states.h"
 #include "daemon/verbs/service.h"
-#include "engine/memory/cell_layout.h"
+#include "engine/memory/geometry.h"
 #include "engine/model/model_config.h"
 #include "engine/saved_state/describe_model.h"
 #include "engine/saved_state/save_sequences.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "engine/forward/architectures/architecture.h"
-#include "engine/forward/compute/layer_norm.h"
+#include "engine/forward/compute/row_functions.h"
 
 namespace kvd {
 namespace {

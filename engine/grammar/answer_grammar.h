@@ -18,7 +18,7 @@
 
 #include "base/error.h"
 #include "base/ids.h"
-#include "engine/grammar/grammar_matcher.h"
+#include "engine/grammar/grammar.h"
 #include "engine/vocabulary/vocabulary.h"
 
 namespace kvd {

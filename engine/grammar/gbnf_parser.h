@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/work_control.h"
-#include "engine/grammar/grammar_limits.h"
 #include "engine/grammar/grammar_program.h"
 #include "engine/grammar/grammar_vocabulary.h"
 

@@ -1,5 +1,3 @@
-// The states of matchers are in slots_, so that they can be copied to new GrammarStates when the
-// present ones are dropped. Numbers of states are therefore valid only while the mutex is held.
 #include "engine/grammar/grammar.h"
 
 #include <algorithm>
@@ -8,11 +6,16 @@
 
 #include "base/siphash.h"
 #include "base/text.h"
-#include "engine/grammar/analyse_program.h"
 #include "engine/grammar/gbnf_parser.h"
+#include "engine/grammar/grammar_program.h"
 #include "engine/grammar/mask_builder.h"
 
 namespace kvd {
+
+// ---- grammar
+// The states of matchers are in slots_, so that they can be copied to new GrammarStates when the
+// present ones are dropped. Numbers of states are therefore valid only while the mutex is held.
+
 namespace {
 
 constexpr std::uint64_t kHashKey0 = 0x6b76642067726d6d;
@@ -205,6 +208,59 @@ std::string Grammar::ForcedText(Slot slot, std::size_t bytes_max) {
     text.push_back(static_cast<char>(byte));
   }
   return text;
+}
+
+// ---- grammar matcher
+
+namespace {
+
+// The mutex of the grammar is held for at most this many bytes at once.
+constexpr std::size_t kSliceBytes = 1u << 12;
+
+}  // namespace
+
+GrammarMatcher::GrammarMatcher(std::shared_ptr<Grammar> grammar)
+    : grammar_(std::move(grammar)), slot_(grammar_->AddSlot()) {}
+
+GrammarMatcher::GrammarMatcher(const GrammarMatcher& other)
+    : grammar_(other.grammar_),
+      slot_(grammar_->CopySlot(other.slot_)),
+      byte_count_(other.byte_count_) {}
+
+GrammarMatcher& GrammarMatcher::operator=(const GrammarMatcher& other) {
+  if (this != &other) *this = GrammarMatcher(other);
+  return *this;
+}
+
+GrammarMatcher::GrammarMatcher(GrammarMatcher&& other) noexcept
+    : grammar_(std::move(other.grammar_)), slot_(other.slot_), byte_count_(other.byte_count_) {}
+
+GrammarMatcher& GrammarMatcher::operator=(GrammarMatcher&& other) noexcept {
+  std::swap(grammar_, other.grammar_);
+  std::swap(slot_, other.slot_);
+  std::swap(byte_count_, other.byte_count_);
+  return *this;
+}
+
+GrammarMatcher::~GrammarMatcher() {
+  if (grammar_ != nullptr) grammar_->FreeSlot(slot_);
+}
+
+Status GrammarMatcher::Accept(TokenId token) {
+  KVD_CHECK_OK(grammar_->Accept(slot_, token, byte_count_));
+  byte_count_ += grammar_->vocabulary().Text(token).size();
+  return {};
+}
+
+Status GrammarMatcher::AcceptText(std::string_view text) {
+  GrammarMatcher after(*this);
+  for (; !text.empty(); text.remove_prefix(std::min(text.size(), kSliceBytes))) {
+    const std::string_view slice = text.substr(0, kSliceBytes);
+    KVD_CHECK_OK(grammar_->AcceptBytes(after.slot_, slice, after.byte_count_));
+    after.byte_count_ += slice.size();
+  }
+  *this = std::move(after);
+  return {};
 }
 
 }  // namespace kvd

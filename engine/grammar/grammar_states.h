@@ -15,7 +15,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/grammar/grammar_limits.h"
 #include "engine/grammar/grammar_program.h"
 #include "engine/grammar/stack_sets.h"
 #include "engine/grammar/token_mask.h"

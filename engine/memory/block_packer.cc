@@ -22,9 +22,9 @@
 
 #include "base/check.h"
 #include "engine/memory/block_packer.h"
-#include "engine/memory/list_writer.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/reservation.h"
+#include "engine/memory/transaction.h"
 
 namespace kvd {
 namespace {

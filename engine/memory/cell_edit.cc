@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/crc32c.h"
-#include "engine/memory/cell_rewrite.h"
+#include "engine/memory/cell_rewrites.h"
 #include "engine/memory/record_functions.h"
 
 namespace kvd {

@@ -16,7 +16,6 @@
 #include "engine/memory/cell_edit.h"
 #include "engine/memory/cell_rewrites.h"
 #include "engine/memory/eviction.h"
-#include "engine/memory/history.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/transaction.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "engine/memory/block_table.h"
-#include "engine/memory/free_set.h"
+#include "engine/memory/item_sets.h"
 #include "engine/memory/list_arena.h"
 #include "engine/memory/owner_table.h"
 #include "engine/memory/slot_table.h"

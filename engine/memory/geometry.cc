@@ -4,7 +4,7 @@
 #include "engine/memory/geometry.h"
 #include "base/rounding.h"
 #include "base/text.h"
-#include "kernels/cell_types.h"
+#include "kernels/data_type.h"
 
 #include <algorithm>
 #include <limits>
@@ -18,7 +18,7 @@ constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint32_t kBlocksMax = 1u << 26;     // 2^31 cells
 constexpr std::uint32_t kRecordsMax = 1u << 20;    // sequences, snapshots, sessions, state slots
 constexpr std::uint32_t kListUnitsMax = 1u << 28;  // 64 GiB of lists
-constexpr std::uint64_t kWindowMax = 1u << 30;     // in positions
+constexpr std::uint64_t kWindowPositionsMax = 1u << 30;  // in positions
 constexpr std::uint64_t kBlockBytesMax = 1ull << 40;
 constexpr std::uint64_t kPoolBytesMax = 1ull << 62;
 
@@ -106,7 +106,7 @@ Result<MetaOffsets> LayOut(const layout::MetaGeometry& geometry) {
                        geometry.block_stride_bytes[group] % kPageBytes, 0, 0));
     const bool may_have_window = used && group != 0 && group != geometry.cross_group;
     KVD_CHECK_OK(check(("geometry.window" + name).c_str(), geometry.window[group], 0,
-                       may_have_window ? kWindowMax : 0));
+                       may_have_window ? kWindowPositionsMax : 0));
   }
 
   MetaOffsets offsets;
@@ -146,7 +146,8 @@ Result<GroupGeometry> ComputeGroup(const MemoryOptions& options, std::size_t num
   };
   KVD_CHECK_OK(check("cells", group.cells, 1, std::uint64_t{kBlocksMax} * layout::kBlockCells));
   KVD_CHECK_OK(check("layers", group.layers.size(), 0, 1u << 16));
-  KVD_CHECK_OK(check("window", group.window, 0, number == 0 || group.is_cross ? 0 : kWindowMax));
+  KVD_CHECK_OK(
+      check("window", group.window, 0, number == 0 || group.is_cross ? 0 : kWindowPositionsMax));
   GroupGeometry geometry;
   for (std::size_t index = 0; index < group.layers.size(); ++index) {
     const LayerShape& shape = group.layers[index];

@@ -1,4 +1,4 @@
-#include "engine/memory/holds.h"
+#include "engine/memory/holds_and_restores.h"
 
 #include <algorithm>
 

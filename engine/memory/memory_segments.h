@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "base/error.h"
 #include "engine/memory/geometry.h"
@@ -14,6 +15,12 @@
 #include "engine/memory/pool_segment.h"
 
 namespace kvd {
+
+// Checks of a file before it is mapped.
+
+// Checks an open file and returns its size in bytes. Errors: kPermission (not a regular file, owned
+// by another user, accessible to group or others), kIo. Every error message begins with `name`.
+Result<std::uint64_t> CheckOwnFile(int descriptor, const std::string& name);
 
 using FingerprintBytes = std::array<std::uint8_t, 32>;
 

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "engine/memory/block_allocator.h"
+#include "engine/memory/block_table.h"
 #include "engine/memory/commit_log.h"
 #include "engine/memory/derived_tables.h"
 #include "engine/memory/extents.h"

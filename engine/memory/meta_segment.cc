@@ -13,7 +13,7 @@
 
 #include "base/crc32c.h"
 #include "base/text.h"
-#include "engine/memory/file_checks.h"
+#include "engine/memory/memory_segments.h"
 #include "engine/memory/rebuild.h"
 
 namespace kvd {

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "engine/memory/file_checks.h"
+#include "engine/memory/memory_segments.h"
 
 namespace kvd {
 

@@ -11,6 +11,8 @@
 
 namespace kvd {
 
+// ---- prefix cache
+
 // ----------------------------------------------------------------------------------------- finding
 
 std::uint32_t PrefixCache::GivableCells(std::uint32_t index, std::uint32_t depth) const {
@@ -165,6 +167,131 @@ PrefixOrigin PrefixCache::OriginOf(std::uint32_t index) const {
   const std::uint32_t flags = store_.meta.sequences()[index].flags;
   if ((flags & layout::kSequencePublished) != 0) return PrefixOrigin::kSnapshot;
   return (flags & layout::kSequenceRetained) != 0 ? PrefixOrigin::kRetained : PrefixOrigin::kLive;
+}
+
+// ---- retain
+// Makes a sequence that its client has released part of the prefix cache.
+Result<bool> PrefixCache::Retain(SequenceHandle handle, const RequestTag& tag) {
+  bool stays = false;
+  {
+    const MutexLock lock(store_.mutex);
+    KVD_TRY(const FoundSequence found, store_.FindMutable(handle));
+    KVD_TRY(stays, RetainFound(found, tag));
+  }
+  if (!stays) store_.ReturnUnusedSlabs();
+  return stays;
+}
+
+std::uint32_t PrefixCache::CountRetainable(const FoundSequence& found) const {
+  const std::uint32_t pristine = store_.prefix.index.depth(found.index);
+  if (!store_.has_state() || pristine == found.record->cell_count) return pristine;
+  // With recurrent state, only the cells up to the last checkpoint within the pristine cells can be
+  // reused.
+  const auto checkpoints = store_.meta.checkpoints(found.record->checkpoints);
+  const auto behind =
+      std::ranges::upper_bound(checkpoints, pristine, {}, &layout::Checkpoint::cell_count);
+  return behind == checkpoints.begin() ? 0 : std::prev(behind)->cell_count;
+}
+
+Result<bool> PrefixCache::RetainFound(const FoundSequence& found, const RequestTag& tag) {
+  const layout::SequenceRecord& old = *found.record;
+  const SequenceHandle handle = MakeHandle(found.index, old.generation);
+  if ((old.flags & layout::kSequenceRetained) != 0) {
+    KVD_CHECK_OK(CommitNothing(store_, tag, handle));
+    return true;
+  }
+  const bool is_pinned = (old.flags & layout::kSequencePinned) != 0;
+  const std::uint32_t kept = CountRetainable(found);
+  bool stays = is_pinned || kept >= kCellsMin;
+  if (!is_pinned && kept == old.cell_count && IsRetainedElsewhere(found.index)) stays = false;
+  if ((old.flags & layout::kSequenceEphemeral) != 0) stays = false;
+  Transaction transaction(store_, tag);
+  layout::SequenceRecord record = old;
+  if (stays && !is_pinned && kept < old.cell_count) {
+    Result<layout::SequenceRecord> cut = CutTail(store_, transaction, found.index, kept);
+    if (cut) record = *cut;
+    // CutTail fails if a window has dropped cells that the next token reaches.
+    stays = cut.has_value();
+  }
+  if (!stays) {
+    transaction.Free(found.index);
+    transaction.Answer(SequenceHandle::kNone, 1);
+    KVD_CHECK_OK(transaction.Commit());
+    return false;
+  }
+  // One commit cuts the sequence and sets its flag.
+  record.flags |= layout::kSequenceRetained;
+  const bool is_cut = record.cell_count < old.cell_count;
+  if (is_cut) {
+    NoteEdit(store_, transaction,
+             {.index = found.index, .of = &old, .cells = {record.cell_count, old.cell_count}},
+             &record);
+  }
+  transaction.Put(found.index, record, is_cut ? Change::kEdited : Change::kFacts);
+  transaction.Answer(handle, old.cell_count - record.cell_count);
+  KVD_CHECK_OK(transaction.Commit());
+  NoteUse(store_, found.index);
+  return true;
+}
+
+bool PrefixCache::IsRetainedElsewhere(std::uint32_t index) const {
+  // With recurrent states, a prompt can take a prefix only at a sequence's checkpoints; with
+  // windows, only a prefix that ends near the sequence's end. Another sequence with the same tokens
+  // therefore does not replace this sequence.
+  const layout::MetaGeometry& geometry = store_.geometry();
+  if (store_.has_state() ||
+      std::ranges::any_of(geometry.window, [](auto cells) { return cells != 0; })) {
+    return false;
+  }
+  return store_.prefix.index.IsCovered(index, [this](std::uint32_t other) {
+    return (store_.meta.sequences()[other].flags & layout::kSequenceRetained) != 0;
+  });
+}
+
+std::uint32_t PrefixCache::LimitRetained(std::uint32_t sequences_max) {
+  std::uint32_t count = 0;
+  bool goes_on = true;
+  while (goes_on) {
+    // The mutex is locked for each eviction separately, because dropping a long sequence visits all
+    // of its cells.
+    const MutexLock lock(store_.mutex);
+    if (store_.prefix.retained.size() <= sequences_max) break;
+    const std::uint32_t index = *store_.prefix.retained.Least(store_.prefix.use_number);
+    goes_on = Evict(store_, index);
+    count += goes_on;
+  }
+  if (count > 0) store_.ReturnUnusedSlabs();
+  return count;
+}
+
+// ---- prefix neighbour
+// Finds the sequence that has the most tokens in common with a prompt, and the token that follows
+// the common tokens in that sequence. The result explains why no more tokens of the prompt are
+// reused. The search covers only the namespaces that Take searches.
+PrefixNeighbour PrefixCache::FindNeighbour(const SequenceOwner& owner,
+                                           std::span<const TokenId> tokens) const {
+  const MutexLock lock(store_.mutex);
+  PrefixNeighbour nearest;
+  PrefixIndex::Match match;
+  for (const PrefixSpace& space :
+       {PrivateSpace(owner.id, owner.namespace_salt), PublishedSpace(owner.id, false),
+        PublishedSpace(owner.id, true)}) {
+    store_.prefix.index.Find(space, tokens, PrefixIndex::Serves::kAnyDepth, &match);
+    for (const PrefixIndex::Candidate& candidate : match.candidates) {
+      const layout::SequenceRecord& record = store_.meta.sequences()[candidate.sequence];
+      const bool goes_on = record.cell_count > candidate.depth;
+      // Of several sequences with the same number of common tokens, a sequence that has a next
+      // token is preferred.
+      const bool is_nearer =
+          candidate.depth > nearest.common ||
+          (candidate.depth == nearest.common && goes_on && !nearest.next.has_value());
+      if (candidate.depth == 0 || !is_nearer) continue;
+      nearest = {.sequence = MakeHandle(candidate.sequence, record.generation),
+                 .common = candidate.depth};
+      if (goes_on) nearest.next = store_.CellsOf(record).RecordAt(candidate.depth).token;
+    }
+  }
+  return nearest;
 }
 
 }  // namespace kvd

@@ -64,7 +64,7 @@ class PrefixCache {
   // Returns what Take would return for an empty sequence of `owner`, without taking cells.
   PrefixTaken Find(const SequenceOwner& owner, std::span<const TokenId> tokens) const;
   // The sequence with the most tokens in common with the whole prompt, in the namespaces that Take
-  // searches, even if its cells cannot be taken (prefix_neighbour.cc).
+  // searches, even if its cells cannot be taken.
   PrefixNeighbour FindNeighbour(const SequenceOwner& owner, std::span<const TokenId> tokens) const;
   // Releases a sequence. The pristine part of a released sequence stays as a retained sequence
   // until its room is needed. The sequence is dropped if fewer than kCellsMin cells are worth

@@ -15,7 +15,6 @@
 #include "base/ids.h"
 #include "base/text.h"
 #include "engine/memory/commit_log.h"
-#include "engine/memory/meta_check.h"
 #include "engine/model/numeric_form.h"
 
 namespace kvd {

@@ -11,8 +11,8 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "engine/memory/eviction.h"
+#include "engine/memory/holds_and_restores.h"
 #include "engine/memory/record_functions.h"
-#include "engine/memory/restores.h"
 #include "engine/memory/state_slots.h"
 #include "engine/memory/transaction.h"
 

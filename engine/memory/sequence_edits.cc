@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "engine/memory/cell_edit.h"
 #include "engine/memory/eviction.h"
-#include "engine/memory/history.h"
 #include "engine/memory/prefix_sync.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/sequences.h"

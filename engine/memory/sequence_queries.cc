@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdlib>
 
-#include "engine/memory/history.h"
 #include "engine/memory/record_functions.h"
 #include "engine/memory/sequences.h"
 

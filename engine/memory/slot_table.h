@@ -13,9 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/memory/free_set.h"
-#include "engine/memory/left_items.h"
-#include "engine/memory/owned_items.h"
+#include "engine/memory/item_sets.h"
 #include "engine/memory/owner.h"
 #include "engine/memory/pool_segment.h"
 

@@ -1,18 +1,41 @@
-// Collects the changes of a verb: new lists, free records that it takes, and changed records.
 #include "engine/memory/transaction.h"
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "base/check.h"
 #include "base/crc32c.h"
-#include "engine/memory/list_writer.h"
 #include "engine/memory/prefix_sync.h"
 #include "engine/memory/record_functions.h"
 
 namespace kvd {
 
+// ---- list writer
+Result<layout::ListRoot> AllocateList(MemoryStore& store, std::uint32_t entry_count) {
+  if (entry_count == 0) return kEmptyList;
+  const std::uint32_t units = ListUnitsFor(entry_count);
+  const std::optional<std::uint32_t> first = store.tables.lists.Allocate(units);
+  if (!first) return store.NoListUnits(units);
+  return layout::ListRoot{*first, units, entry_count, 0};
+}
+
+Result<layout::ListRoot> WriteList(MemoryStore& store, std::span<const BlockRange> ranges,
+                                   std::uint32_t first_cell) {
+  KVD_TRY(layout::ListRoot root, AllocateList(store, static_cast<std::uint32_t>(ranges.size())));
+  if (root.entry_count == 0) return root;
+  StoreExtents(ranges, first_cell, store.meta.list(root.first_unit));
+  root.crc = Crc32c(0, std::as_bytes(store.meta.entries(root)));
+  return root;
+}
+
+void FreeList(MemoryStore& store, const layout::ListRoot& root) {
+  if (root.capacity_units != 0) store.tables.lists.Free(root.first_unit, root.capacity_units);
+}
+
+// ---- transaction
+// Collects the changes of a verb: new lists, free records that it takes, and changed records.
 Transaction::Transaction(MemoryStore& store, const RequestTag& tag)
     : store_(store), scratch_(store.scratch), tag_(tag) {
   KVD_ASSERT(!scratch_.is_open);

@@ -12,7 +12,6 @@
 #include <string>
 
 #include "base/check.h"
-#include "engine/memory/list_writer.h"
 #include "engine/memory/prefix_sync.h"
 #include "engine/memory/transaction.h"
 

@@ -10,7 +10,6 @@
 #include "base/crc32c.h"
 #include "base/text.h"
 #include "engine/memory/extents.h"
-#include "engine/memory/meta_check.h"
 #include "engine/memory/rebuild.h"
 
 namespace kvd {

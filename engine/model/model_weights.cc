@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/text.h"
-#include "engine/model/model_tensors.h"
+#include "engine/model/model_format.h"
 
 namespace kvd {
 namespace {

@@ -9,21 +9,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "engine/model/altup_weights.h"
-#include "engine/model/attention_weights.h"
-#include "engine/model/encoder_layer_weights.h"
-#include "engine/model/expert_weights.h"
-#include "engine/model/feed_forward_weights.h"
-#include "engine/model/gated_delta_net_weights.h"
 #include "engine/model/gguf_file.h"
-#include "engine/model/kimi_delta_attention_weights.h"
-#include "engine/model/latent_attention_weights.h"
-#include "engine/model/layer_input_weights.h"
-#include "engine/model/mamba_weights.h"
+#include "engine/model/layer_weights.h"
 #include "engine/model/model_config.h"
 #include "engine/model/position_bias.h"
-#include "engine/model/rwkv_weights.h"
-#include "engine/model/short_convolution_weights.h"
+#include "engine/model/recurrent_weights.h"
 #include "engine/model/weight_view.h"
 
 namespace kvd {

@@ -1,5 +1,5 @@
-// Weights are exp(logit - largest logit), computed with the exponential of portable_exp.h. The math
-// library of the machine therefore affects neither the kept candidates nor the drawn token.
+// Weights are exp(logit - largest logit), computed with the exponential of portable_math.h. The
+// math library of the machine therefore affects neither the kept candidates nor the drawn token.
 #include "engine/sampling/candidates.h"
 
 #include <algorithm>

@@ -1,5 +1,3 @@
-// Each operation is rounded to float where llama.cpp rounds it, and sums run in the order of the
-// list, because a threshold that a sum meets within rounding decides about a candidate.
 #include "engine/sampling/llama_candidates.h"
 
 #include <algorithm>
@@ -7,6 +5,35 @@
 #include <numeric>
 
 namespace kvd {
+
+// ---- mersenne stream
+// libstdc++'s std::generate_canonical adds the outputs, the first one lowest, and divides the sum
+// by the range; each operation is rounded. A quotient that rounds to 1 becomes the number before 1.
+// The arithmetic is written out, because other versions of the library may change theirs.
+std::uint32_t MersenneStream::Output(std::uint64_t number) {
+  if (!generator_ || number < next_) {
+    generator_ = std::make_unique<std::mt19937>(seed_);
+    next_ = 0;
+  }
+  generator_->discard(number - next_);
+  next_ = number + 1;
+  return static_cast<std::uint32_t>((*generator_)());
+}
+
+double MersenneStream::Uniform(std::uint64_t draw) {
+  const auto low = static_cast<double>(Output(2 * draw));
+  const auto high = static_cast<double>(Output(2 * draw + 1));
+  return std::min((low + high * 0x1p32) / 0x1p64, 0x1.fffffffffffffp-1);
+}
+
+float MersenneStream::UniformFloat(std::uint64_t draw) {
+  return std::min(static_cast<float>(Output(draw)) / 0x1p32f, 0x1.fffffep-1f);
+}
+
+// ---- llama candidates
+// Each operation is rounded to float where llama.cpp rounds it, and sums run in the order of the
+// list, because a threshold that a sum meets within rounding decides about a candidate.
+
 namespace {
 
 bool IsFirst(const LlamaCandidate& a, const LlamaCandidate& b) {
@@ -158,8 +185,8 @@ void LlamaCandidates::ScaleByEntropy(float temperature, float range, float expon
   Scale(low + (high - low) * std::pow(entropy / entropy_max, exponent));
 }
 
-// The formulas are those of KeepZipf of mirostat.h. A size that is not an integer of 32 bits counts
-// as 1, as the conversion of x86 makes it.
+// The formulas are those of KeepZipf of adaptive_draws.h. A size that is not an integer of 32 bits
+// counts as 1, as the conversion of x86 makes it.
 void LlamaCandidates::KeepZipf(float mu, std::uint32_t vocab_size) {
   constexpr std::size_t kEstimatedCount = 100;
   SetShares(true);

@@ -1,3 +1,50 @@
+// llama.cpp's draws: its random numbers, and the arithmetic of its candidates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "base/ids.h"
+#include "engine/sampling/candidates.h"
+#include "shm/sampling_params.h"
+
+namespace kvd {
+
+// MersenneStream: the outputs of std::mt19937 of a seed by their number, and the uniform numbers
+// that libstdc++'s std::uniform_real_distribution makes of them, which are llama.cpp's draws.
+//
+// The number of an output is the whole state, so a stream resumes anywhere. An output that follows
+// the last one takes constant time; a step ahead takes about a nanosecond for each output between,
+// and a step back begins again at the seed. Not thread-safe. The generator has 5 KB and is made for
+// the first output.
+class MersenneStream {
+ public:
+  explicit MersenneStream(std::uint32_t seed) : seed_(seed) {}
+  // A copy makes its own generator.
+  MersenneStream(const MersenneStream& other) : seed_(other.seed_) {}
+  MersenneStream& operator=(const MersenneStream& other) { return *this = MersenneStream(other); }
+  MersenneStream(MersenneStream&&) noexcept = default;
+  MersenneStream& operator=(MersenneStream&&) noexcept = default;
+  ~MersenneStream() = default;
+
+  // Output `number`, counted from 0.
+  std::uint32_t Output(std::uint64_t number);
+
+  // Number `draw` of uniform_real_distribution<double>(0, 1), in [0, 1): two outputs each.
+  double Uniform(std::uint64_t draw);
+  // Number `draw` of uniform_real_distribution<float>(0, 1), in [0, 1): one output each.
+  float UniformFloat(std::uint64_t draw);
+
+ private:
+  std::uint32_t seed_;
+  std::uint64_t next_ = 0;  // number of the generator's next output
+  std::unique_ptr<std::mt19937> generator_;
+};
+
 // LlamaCandidates: the tokens that may still be drawn, with llama.cpp's arithmetic, so that equal
 // logits and equal random numbers give llama.cpp's token (SamplerOptions::llama_draws).
 //
@@ -8,19 +55,6 @@
 // the order of equal logits is that of its sorting algorithm).
 //
 // A LlamaCandidates is part of a thread's working memory.
-#pragma once
-
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
-
-#include "base/ids.h"
-#include "engine/sampling/candidates.h"
-#include "shm/sampling_params.h"
-
-namespace kvd {
-
 struct LlamaCandidate {
   float logit;
   TokenId token;

@@ -20,17 +20,12 @@
 #include <utility>
 
 #include "base/check.h"
-#include "engine/forward/compute/portable_exp.h"
-#include "engine/sampling/adaptive_p.h"
-#include "engine/sampling/allowed_tokens.h"
+#include "engine/forward/compute/portable_math.h"
+#include "engine/sampling/adaptive_draws.h"
 #include "engine/sampling/candidates.h"
 #include "engine/sampling/dry.h"
-#include "engine/sampling/mirostat.h"
-#include "engine/sampling/penalties.h"
+#include "engine/sampling/sampler_steps.h"
 #include "engine/sampling/sampler_working.h"
-#include "engine/sampling/temperature.h"
-#include "engine/sampling/top_n_sigma.h"
-#include "engine/sampling/xtc.h"
 
 namespace kvd {
 namespace {

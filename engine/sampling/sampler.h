@@ -33,10 +33,9 @@
 
 #include "base/error.h"
 #include "base/ids.h"
-#include "engine/sampling/allowed_tokens.h"
 #include "engine/sampling/candidates.h"
-#include "engine/sampling/dry_breakers.h"
-#include "engine/sampling/mersenne_stream.h"
+#include "engine/sampling/dry.h"
+#include "engine/sampling/llama_candidates.h"
 #include "shm/sampling_params.h"
 #include "shm/wire_generate.h"
 

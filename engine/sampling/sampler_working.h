@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "engine/sampling/allowed_tokens.h"
 #include "engine/sampling/candidates.h"
 #include "engine/sampling/llama_candidates.h"
 #include "engine/sampling/sampler.h"

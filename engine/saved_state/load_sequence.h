@@ -11,7 +11,7 @@
 
 #include "base/work_control.h"
 #include "engine/engine.h"
-#include "engine/saved_state/state_file_reader.h"
+#include "engine/saved_state/state_file.h"
 
 namespace kvd {
 

@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "engine/saved_state/state_file_writer.h"
+#include "engine/saved_state/state_file.h"
 
 namespace kvd {
 namespace {

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/memory/evicted_prefixes.h"
+#include "engine/memory/prefix_tables.h"
 #include "engine/model/model_config.h"
 #include "engine/model/model_fingerprint.h"
 #include "engine/saved_state/save_sequences.h"
-#include "engine/saved_state/state_file_reader.h"
-#include "engine/saved_state/state_file_writer.h"
+#include "engine/saved_state/state_file.h"
 
 namespace kvd {
 namespace {

@@ -10,7 +10,7 @@
 #include "engine/model/model_config.h"
 #include "engine/model/model_fingerprint.h"
 #include "engine/saved_state/section_workers.h"
-#include "engine/saved_state/state_file_writer.h"
+#include "engine/saved_state/state_file.h"
 #include "state_layout/section_plan.h"
 
 namespace kvd {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "engine/model/model_ropes.h"
+#include "engine/model/rope_table.h"
 
 namespace kvd {
 namespace {

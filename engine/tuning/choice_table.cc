@@ -1,5 +1,3 @@
-// A choice is a list of names and values. `wide` is always there, the other names only if their
-// value is not 0.
 #include "engine/tuning/choice_table.h"
 
 #include <algorithm>
@@ -8,6 +6,11 @@
 #include "base/text.h"
 
 namespace kvd {
+
+// ---- choice table
+// A choice is a list of names and values. `wide` is always there, the other names only if their
+// value is not 0.
+
 namespace {
 
 constexpr std::uint32_t kRowsMax = 1u << 16;
@@ -87,6 +90,42 @@ Result<kernels::ProductChoice> ParseChoice(std::span<const std::string_view> wor
                 kernels::DataTypeName(type), " of the form ", kernels::WideFormName(*form));
   }
   return choice;
+}
+
+// ---- cpu defaults
+
+namespace {
+
+struct CpuDefault {
+  std::string_view cpu;    // the beginning of MachineIdentity::cpu
+  std::string_view table;  // the kernel table's name
+  kernels::DataType type;
+  kernels::ProductChoice choice;
+};
+
+// docs/measurements/product-choices.md has the figures.
+constexpr CpuDefault kDefaults[] = {
+    // Sapphire Rapids multiplies pairs of bf16 more slowly than f32 in vectors.
+    {.cpu = "GenuineIntel 6/143/",
+     .table = "avx512",
+     .type = kernels::DataType::kF16,
+     .choice = {}},
+    {.cpu = "GenuineIntel 6/143/",
+     .table = "avx512",
+     .type = kernels::DataType::kBF16,
+     .choice = {}},
+};
+
+}  // namespace
+
+kernels::ProductChoices DefaultChoicesOf(std::string_view cpu, const kernels::KernelTable& table) {
+  kernels::ProductChoices choices = kernels::DefaultChoices(table);
+  for (const CpuDefault& known : kDefaults) {
+    if (cpu.starts_with(known.cpu) && table.name == known.table) {
+      choices.Set(known.type, known.choice);
+    }
+  }
+  return choices;
 }
 
 }  // namespace kvd

@@ -37,4 +37,10 @@ Result<kernels::ProductChoice> ParseChoice(std::span<const std::string_view> wor
                                            const kernels::KernelTable& table,
                                            kernels::DataType type);
 
+// The choices of products before anything is measured: those of the kernel table, changed for the
+// processors on which other choices were found to be faster.
+
+// cpu: MachineIdentity::cpu.
+kernels::ProductChoices DefaultChoicesOf(std::string_view cpu, const kernels::KernelTable& table);
+
 }  // namespace kvd

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "engine/forward/compute/compute.h"
-#include "engine/forward/compute/float_buffer.h"
 #include "engine/forward/compute/linear.h"
 #include "engine/model/gguf_file.h"
 #include "engine/tuning/choice_measuring.h"

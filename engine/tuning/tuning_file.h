@@ -22,11 +22,26 @@
 #include <vector>
 
 #include "base/error.h"
-#include "engine/tuning/machine_identity.h"
 #include "kernels/kernel_table.h"
 #include "kernels/product_choice.h"
 
 namespace kvd {
+
+// MachineIdentity: the processor on which products were timed, as far as their speed depends on it.
+struct MachineIdentity {
+  // Vendor, family, model, stepping and name: "GenuineIntel 6/143/8 Intel(R) Xeon(R)". Printable
+  // characters only.
+  std::string cpu = "unknown";
+  std::string microcode = "unknown";
+
+  bool operator==(const MachineIdentity&) const = default;
+};
+
+// Reads the first processor of a text in the form of /proc/cpuinfo. A line that the text lacks
+// leaves its part as "unknown".
+MachineIdentity ParseCpuInfo(std::string_view text);
+// The identity of this machine, from /proc/cpuinfo.
+MachineIdentity ReadMachineIdentity();
 
 inline constexpr std::uint32_t kTuningVersion = 2;
 inline constexpr std::size_t kTuningFileBytesMax = 16384;

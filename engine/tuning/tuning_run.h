@@ -1,10 +1,10 @@
-// TuningRun: one measuring of all choices with an engine's model, in slices.
-//
-// The engine thread runs the slices, between steps. The engine outlives the run.
+// Which choices of products an engine uses and why, and the run that measures them.
 #pragma once
 
 #include <cstddef>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "engine/forward/compute/compute.h"
 #include "engine/model/gguf_file.h"
@@ -12,9 +12,28 @@
 #include "engine/tuning/matrix_timer.h"
 #include "engine/tuning/tuning_file.h"
 #include "kernels/product_choice.h"
+#include "shm/choice_source.h"
 
 namespace kvd {
 
+// TuningState: which choices of products an engine uses, and why.
+struct TuningState {
+  TuningKey key;
+  kernels::ProductChoices defaults;
+  Tuning tuning;                         // in use
+  std::vector<kernels::DataType> types;  // of the model's matrices
+  ChoiceSource source = ChoiceSource::kDefaults;
+  std::string why_ignored;  // not empty: there is a file, and why it is not used
+};
+
+// Reads the file in `directory` (-1: there is none) and decides which choices are used. `state` has
+// the key and a source that is kDefaults, kOff or kDeterministic; with the latter two no file is
+// read.
+void ChooseTuning(int directory, const kernels::KernelTable& table, TuningState* state);
+
+// TuningRun: one measuring of all choices with an engine's model, in slices.
+//
+// The engine thread runs the slices, between steps. The engine outlives the run.
 class TuningRun {
  public:
   // The arguments are those of MatrixTimer and of ChoiceMeasuring.

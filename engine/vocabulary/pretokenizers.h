@@ -8,16 +8,32 @@
 // independent of the library's Unicode version (see word_splitter.h).
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
-#include "engine/vocabulary/split_stage.h"
-
 namespace kvd {
+
+// SplitStage is one step of splitting a text into words (word_splitter.h): an expression, and what
+// its matches become.
+
+// What becomes of a match of a run of digits. Groups have three digits and are counted from the
+// right; the first group of a run has one to three. No expression can form groups in linear work,
+// because each group would look ahead to the end of the run.
+enum class DigitCuts : std::uint8_t {
+  kNone,          // the match is a piece, and so is the text between two matches
+  kGroups,        // each group is a piece; the text before the run belongs to its first group
+  kBeforeGroups,  // a piece ends before each group of three, and nowhere else
+};
+
+struct SplitStage {
+  std::string_view expression;
+  DigitCuts cuts = DigitCuts::kNone;
+};
 
 // How a vocabulary writes text.
 enum class Spelling {
-  kByteAlphabet,       // a character of the byte alphabet for each byte (byte_alphabet.h)
+  kByteAlphabet,       // a character of the byte alphabet for each byte (byte_pair.h)
   kCharacters,         // the characters themselves
   kEscapedCharacters,  // the characters themselves, with U+2581 for a space
 };

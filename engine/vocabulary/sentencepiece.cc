@@ -14,9 +14,8 @@
 
 #include "base/utf8.h"
 #include "engine/vocabulary/escaped_spaces.h"
-#include "engine/vocabulary/merge_chain.h"
-#include "engine/vocabulary/word_memo.h"
-#include "engine/vocabulary/work_units.h"
+#include "engine/vocabulary/text_tokenizer.h"
+#include "engine/vocabulary/word_merger.h"
 
 namespace kvd {
 namespace {

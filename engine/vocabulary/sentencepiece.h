@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/vocabulary/space_boundaries.h"
+#include "engine/vocabulary/escaped_spaces.h"
 #include "engine/vocabulary/text_tokenizer.h"
 #include "engine/vocabulary/token_table.h"
 

@@ -6,6 +6,7 @@
 // vocabulary's `TokenTable`, which must outlive it.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,12 @@
 #include "base/work_control.h"
 
 namespace kvd {
+
+// The units of work (WorkMeter) that tokenizers count, in addition to the bytes that they read.
+inline constexpr std::size_t kWordUnits = 16;
+inline constexpr std::size_t kCharacterUnits = 8;
+inline constexpr std::size_t kMatchUnits = 16;  // per match of a regular expression or of a token
+inline constexpr std::size_t kNodeUnits = 4;    // per visited node of a trie
 
 class TextTokenizer {
  public:

@@ -6,16 +6,11 @@
 #include <utility>
 
 #include "base/text.h"
-#include "engine/vocabulary/blank_separated.h"
-#include "engine/vocabulary/byte_alphabet.h"
 #include "engine/vocabulary/byte_pair.h"
-#include "engine/vocabulary/character_pair.h"
 #include "engine/vocabulary/escaped_spaces.h"
-#include "engine/vocabulary/hybrid_dna.h"
-#include "engine/vocabulary/longest_match.h"
 #include "engine/vocabulary/precompiled_charsmap.h"
-#include "engine/vocabulary/reverse_unigram.h"
 #include "engine/vocabulary/sentencepiece.h"
+#include "engine/vocabulary/simple_tokenizers.h"
 #include "engine/vocabulary/unigram.h"
 #include "engine/vocabulary/wordpiece.h"
 

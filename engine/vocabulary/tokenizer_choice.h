@@ -11,7 +11,6 @@
 #include "engine/vocabulary/text_tokenizer.h"
 #include "engine/vocabulary/token_table.h"
 #include "engine/vocabulary/vocabulary_data.h"
-#include "engine/vocabulary/vocabulary_kind.h"
 
 namespace kvd {
 

@@ -1,15 +1,19 @@
-// Create validates the arrays, decides the kind, resolves the special tokens (which also adjusts
-// attributes), and then builds the tokenizer and the pieces from the data, which does not change
-// any more.
 #include "engine/vocabulary/vocabulary.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
+#include "base/utf8.h"
 #include "engine/vocabulary/wordpiece.h"
 
 namespace kvd {
+
+// ---- vocabulary
+// Create validates the arrays, decides the kind, resolves the special tokens (which also adjusts
+// attributes), and then builds the tokenizer and the pieces from the data, which does not change
+// any more.
+
 namespace {
 
 // Token ids are int32.
@@ -181,5 +185,18 @@ Result<std::string_view> Vocabulary::TokenText(TokenId token) const {
   KVD_CHECK_OK(RequireToken(token));
   return tokens_.text(token);
 }
+
+// ---- streaming detokenizer
+Result<std::string> StreamingDetokenizer::Push(TokenId token) {
+  KVD_TRY(std::string_view piece, vocabulary_->Piece(token, special_));
+  std::string text = std::exchange(held_, {});
+  text.append(piece);
+  std::size_t held_bytes = IncompleteTailBytes(text);
+  held_.assign(text, text.size() - held_bytes);
+  text.resize(text.size() - held_bytes);
+  return text;
+}
+
+std::string StreamingDetokenizer::Flush() { return std::exchange(held_, {}); }
 
 }  // namespace kvd

@@ -28,7 +28,6 @@
 #include "engine/vocabulary/token_table.h"
 #include "engine/vocabulary/tokenizer_choice.h"
 #include "engine/vocabulary/vocabulary_data.h"
-#include "engine/vocabulary/vocabulary_kind.h"
 
 namespace kvd {
 
@@ -137,6 +136,35 @@ class Vocabulary {
   std::unique_ptr<const TextTokenizer> tokenizer_;
   std::string pieces_;                     // pieces of all tokens, concatenated
   std::vector<std::uint32_t> piece_ends_;  // by token
+};
+
+// StreamingDetokenizer turns generated tokens into text one by one and never returns an incomplete
+// character.
+//
+// The bytes of one character may be spread over several tokens. Bytes that could still become a
+// character are held back (at most three). Bytes that cannot become a character are returned
+// unchanged. Each generated text has a separate StreamingDetokenizer, which is not shared between
+// threads. The vocabulary must outlive the object. Invariant: the returned texts, including that of
+// `Flush`, concatenate to the tokens' pieces.
+class StreamingDetokenizer {
+ public:
+  // `special`: control and unknown tokens contribute their text.
+  StreamingDetokenizer(const Vocabulary& vocabulary, bool special)
+      : vocabulary_(&vocabulary), special_(special) {}
+
+  // Returns the text that `token` completes. Errors: as Vocabulary::Piece; the object is unchanged
+  // after an error.
+  Result<std::string> Push(TokenId token);
+
+  // Ends the text: returns the bytes that are held back, unchanged.
+  std::string Flush();
+
+  std::string_view held() const { return held_; }
+
+ private:
+  const Vocabulary* vocabulary_;
+  bool special_;
+  std::string held_;
 };
 
 }  // namespace kvd

@@ -10,9 +10,29 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/error.h"
+#include "engine/model/gguf_file.h"
+
 namespace kvd {
+
+// VocabularyKind: which tokenizer a vocabulary has.
+enum class VocabularyKind {
+  kNone,
+  kSentencePiece,
+  kBytePair,
+  kCharacterPair,
+  kWordPiece,
+  kUnigram,
+  kReverseUnigram,
+  kLongestMatch,
+};
+
+// "none", "sentencepiece", "byte_pair", "character_pair", "wordpiece", "unigram", "reverse_unigram"
+// or "longest_match".
+std::string_view VocabularyKindName(VocabularyKind kind);
 
 // A chat template of the file, a Jinja program, which the vocabulary keeps for clients.
 struct NamedTemplate {
@@ -69,5 +89,10 @@ enum class GgufTokenType : std::int32_t {
   kUnused = 5,
   kByte = 6,
 };
+
+// Reads the vocabulary metadata of a GGUF file. ReadVocabulary does not validate the values;
+// `Vocabulary::Create` validates them.
+// Errors: kCorrupt: a key of the wrong type (the message names it). A missing key is not an error.
+Result<VocabularyData> ReadVocabulary(const GgufFile& file);
 
 }  // namespace kvd

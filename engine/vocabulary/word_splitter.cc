@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "engine/vocabulary/work_units.h"
+#include "engine/vocabulary/text_tokenizer.h"
 
 namespace kvd {
 namespace {

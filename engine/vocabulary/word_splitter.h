@@ -23,7 +23,7 @@
 
 #include "base/error.h"
 #include "base/work_control.h"
-#include "engine/vocabulary/split_stage.h"
+#include "engine/vocabulary/pretokenizers.h"
 
 namespace kvd {
 

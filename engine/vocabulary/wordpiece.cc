@@ -7,7 +7,7 @@
 #include "base/unicode_tables.h"
 #include "base/utf8.h"
 #include "engine/vocabulary/escaped_spaces.h"
-#include "engine/vocabulary/white_space.h"
+#include "engine/vocabulary/well_formed_text.h"
 
 namespace kvd {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "engine/memory/memory.h"
-#include "engine/work/rewrite_work.h"
+#include "engine/work/engine_work.h"
 
 namespace kvd {
 

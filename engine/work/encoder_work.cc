@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "engine/forward/layers/cross_attention.h"
+#include "engine/forward/layers/t5_attention.h"
 #include "engine/model/model_config.h"
 
 namespace kvd {

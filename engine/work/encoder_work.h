@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/forward/encoder.h"
-#include "engine/memory/cell_layout.h"
+#include "engine/memory/geometry.h"
 #include "engine/memory/memory.h"
 #include "engine/work/engine_work.h"
 

@@ -5,11 +5,14 @@
 // frees its reservations and leaves all sequences unchanged. The engine must outlive the work.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/forward/encoder.h"
+#include "engine/memory/memory.h"
 
 namespace kvd {
 
@@ -37,6 +40,26 @@ class CellWork : public EngineWork {
 class EmbedWork : public EngineWork {
  public:
   virtual Embedding TakeEmbedding() = 0;  // REQUIRES: the work is done
+};
+
+// RewriteWork: rewrites cells of a sequence (CellRewrite) as work in slices.
+class RewriteWork final : public CellWork {
+ public:
+  // Takes over a rewrite that has begun. The references outlive the RewriteWork.
+  RewriteWork(Memory& memory, CellRotator& rotator, CellRewrite rewrite)
+      : memory_(memory), rotator_(rotator), rewrite_(std::move(rewrite)) {}
+
+  std::size_t tokens_left() const override { return rewrite_.is_open() ? rewrite_.cells_left : 0; }
+  Result<bool> Advance(std::size_t tokens) override {
+    const auto cells = static_cast<std::uint32_t>(std::min<std::size_t>(tokens, 1u << 30));
+    return memory_.rewrites().Advance(rewrite_, cells, rotator_);
+  }
+  std::uint32_t cell_count() const override { return rewrite_.cell_count(); }
+
+ private:
+  Memory& memory_;
+  CellRotator& rotator_;
+  CellRewrite rewrite_;
 };
 
 }  // namespace kvd

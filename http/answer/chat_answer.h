@@ -25,7 +25,6 @@
 #include "http/answer/chat_plan.h"
 #include "http/answer/tenant_session.h"
 #include "http/loop/await.h"
-#include "text/tool_calls/answer_event.h"
 #include "text/tool_calls/answer_parser.h"
 
 namespace kvd::http {

@@ -18,7 +18,6 @@
 #include "http/options/settings.h"
 #include "text/chat/chat_formatter.h"
 #include "text/chat/chat_texts.h"
-#include "text/tool_calls/reasoning_tags.h"
 #include "text/tool_calls/tool_format.h"
 #include "text/tool_calls/tool_grammar.h"
 

@@ -7,7 +7,7 @@
 #include "kernels/amx/functions.h"
 #include "kernels/amx/pair_products.h"
 #include "kernels/avx512bf16/cell_panels.h"
-#include "kernels/bf16_panel.h"
+#include "kernels/panels.h"
 
 namespace kvd::kernels::amx {
 

@@ -11,8 +11,8 @@
 #include "kernels/amx/tiles.h"
 #include "kernels/avx512/quad_types.h"
 #include "kernels/avx512/quant_panel.h"
-#include "kernels/lanes/ahead.h"
 #include "kernels/lanes/dispatch.h"
+#include "kernels/lanes/weights_ahead.h"
 
 namespace kvd::kernels::amx {
 

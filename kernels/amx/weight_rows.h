@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/avx512bf16/round.h"
+#include "kernels/avx512bf16/pairs.h"
 #include "kernels/lanes/dispatch.h"
 
 namespace kvd::kernels::amx {

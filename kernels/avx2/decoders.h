@@ -6,7 +6,6 @@
 #include "kernels/data_type.h"
 #include "kernels/lanes/block_bits.h"
 #include "kernels/lanes/decoder.h"
-#include "kernels/lanes/part_decoders.h"
 #include "kernels/quant_blocks.h"
 
 namespace kvd::kernels::avx2 {

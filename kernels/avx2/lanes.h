@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/exp_poly.h"
+#include "kernels/form_constants.h"
 #include "kernels/lanes/static_for.h"
 
 namespace kvd::kernels::avx2 {
@@ -119,7 +119,7 @@ struct Lanes {
     return {_mm256_xor_ps(a.low, sign), _mm256_xor_ps(a.high, sign)};
   }
 
-  // Computes Exp as kernels/exp_poly.h defines it.
+  // Computes Exp as kernels/form_constants.h defines it.
   static KVD_ALWAYS_INLINE V Exp(V x) {
     x = Min(Set(kExpAbove), x);
     x = Max(Set(kExpBelow), x);

@@ -1,4 +1,4 @@
-// Products of many quantised rows of x with panels of unpacked weights (kernels/quant_panel.h), for
+// Products of many quantised rows of x with panels of unpacked weights (kernels/panels.h), for
 // AVX2.
 //
 // A panel consists of groups of eight outputs, one per lane. For each block of 32 elements, a group
@@ -10,9 +10,9 @@
 
 #include "kernels/avx2/turned_words.h"
 #include "kernels/lanes/dot_tile.h"
-#include "kernels/lanes/panel_form.h"
+#include "kernels/lanes/quant_rows.h"
 #include "kernels/lanes/wide_quant.h"
-#include "kernels/quant_panel.h"
+#include "kernels/panels.h"
 
 namespace kvd::kernels::avx2 {
 

@@ -1,11 +1,11 @@
-// Panels of weights in bf16 (kernels/bf16_panel.h), for AVX-512.
+// Panels of weights in bf16 (kernels/panels.h), for AVX-512.
 #pragma once
 
 #include "kernels/avx512/decoders.h"
-#include "kernels/avx512/transposition.h"
-#include "kernels/bf16_panel.h"
+#include "kernels/avx512/lanes.h"
 #include "kernels/kernel_table.h"
-#include "kernels/lanes/ahead.h"
+#include "kernels/lanes/weights_ahead.h"
+#include "kernels/panels.h"
 
 namespace kvd::kernels::avx512 {
 

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <immintrin.h>
-
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/exp_poly.h"
+#include "kernels/form_constants.h"
 #include "kernels/lanes/static_for.h"
 
 namespace kvd::kernels::avx512 {
@@ -81,8 +80,8 @@ struct Lanes {
         _mm512_xor_si512(_mm512_castps_si512(a), _mm512_set1_epi32(INT32_MIN)));
   }
 
-  // Computes Exp as kernels/exp_poly.h defines it. The instruction scalef multiplies by 2^n with
-  // one rounding, as the two products of that definition do.
+  // Computes Exp as kernels/form_constants.h defines it. The instruction scalef multiplies by 2^n
+  // with one rounding, as the two products of that definition do.
   static KVD_ALWAYS_INLINE V Exp(V x) {
     x = _mm512_min_ps(Set(kExpAbove), x);
     x = _mm512_max_ps(Set(kExpBelow), x);
@@ -255,6 +254,31 @@ struct Lanes {
         _mm512_castsi512_pd(_mm512_slli_epi64(_mm512_add_epi64(n, _mm512_set1_epi64(1023)), 52));
     const __m512d m = _mm512_fmadd_pd(q, power, _mm512_sub_pd(power, set(1.0)));
     return _mm512_cvtpd_ps(_mm512_div_pd(m, _mm512_add_pd(m, set(2.0))));
+  }
+};
+
+// Transpositions of words or 128-bit lanes within four registers.
+
+using I = __m512i;
+
+struct Transposition {
+  // 128-bit lane i of v[q] becomes 128-bit lane q of v[i].
+  static KVD_ALWAYS_INLINE void Of128(I (&v)[4]) {
+    const I a = _mm512_shuffle_i32x4(v[0], v[1], 0x44), b = _mm512_shuffle_i32x4(v[0], v[1], 0xee);
+    const I c = _mm512_shuffle_i32x4(v[2], v[3], 0x44), d = _mm512_shuffle_i32x4(v[2], v[3], 0xee);
+    v[0] = _mm512_shuffle_i32x4(a, c, 0x88);
+    v[1] = _mm512_shuffle_i32x4(a, c, 0xdd);
+    v[2] = _mm512_shuffle_i32x4(b, d, 0x88);
+    v[3] = _mm512_shuffle_i32x4(b, d, 0xdd);
+  }
+  // Moves word i of v[q] to word q of v[i], within each 128-bit lane.
+  static KVD_ALWAYS_INLINE void WithinLanes(I (&v)[4]) {
+    const I a = _mm512_unpacklo_epi32(v[0], v[1]), b = _mm512_unpackhi_epi32(v[0], v[1]);
+    const I c = _mm512_unpacklo_epi32(v[2], v[3]), d = _mm512_unpackhi_epi32(v[2], v[3]);
+    v[0] = _mm512_unpacklo_epi64(a, c);
+    v[1] = _mm512_unpackhi_epi64(a, c);
+    v[2] = _mm512_unpacklo_epi64(b, d);
+    v[3] = _mm512_unpackhi_epi64(b, d);
   }
 };
 

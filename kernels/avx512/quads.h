@@ -10,7 +10,7 @@
 #pragma once
 
 #include "kernels/avx512/decoders.h"
-#include "kernels/avx512/transposition.h"
+#include "kernels/avx512/lanes.h"
 #include "kernels/lanes/quad_fields.h"
 
 namespace kvd::kernels::avx512 {

@@ -1,4 +1,4 @@
-// Products of many quantised rows of x with panels of unpacked weights (kernels/quant_panel.h), for
+// Products of many quantised rows of x with panels of unpacked weights (kernels/panels.h), for
 // AVX-512.
 //
 // A panel consists of groups of sixteen outputs, one per lane. For each block of 32 elements, a
@@ -10,9 +10,9 @@
 
 #include "kernels/avx512/quads.h"
 #include "kernels/lanes/dot_tile.h"
-#include "kernels/lanes/panel_form.h"
+#include "kernels/lanes/quant_rows.h"
 #include "kernels/lanes/wide_quant.h"
-#include "kernels/quant_panel.h"
+#include "kernels/panels.h"
 
 namespace kvd::kernels::avx512 {
 

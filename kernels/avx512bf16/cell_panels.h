@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/avx512/decoders.h"
-#include "kernels/avx512/transposition.h"
-#include "kernels/avx512bf16/round.h"
+#include "kernels/avx512/lanes.h"
+#include "kernels/avx512bf16/pairs.h"
 #include "kernels/kernel_table.h"
 #include "kernels/lanes/dispatch.h"
 

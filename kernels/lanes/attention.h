@@ -5,7 +5,7 @@
 // each decoded value is used for several rows.
 #pragma once
 
-#include "kernels/attention_form.h"
+#include "kernels/form_constants.h"
 #include "kernels/kernel_table.h"
 #include "kernels/lanes/dispatch.h"
 

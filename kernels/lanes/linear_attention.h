@@ -1,4 +1,4 @@
-// Scans of linear attention (kernels/linear_attention_args.h). Up to 64 values of a head are
+// Scans of linear attention (kernels/scan_args.h). Up to 64 values of a head are
 // processed in parallel; the part of the state that belongs to these values stays in the cache
 // while the rows are processed.
 #pragma once
@@ -7,7 +7,7 @@
 
 #include "kernels/lanes/scan.h"
 #include "kernels/lanes/static_for.h"
-#include "kernels/linear_attention_args.h"
+#include "kernels/scan_args.h"
 
 namespace kvd::kernels {
 

@@ -4,7 +4,7 @@
 // (kernels/lanes/dot_tile.h), and memory limits the speed. For many rows of x, a panel of weights
 // is decoded once into the workspace, in groups of kWideOuts outputs interleaved by sixteen
 // elements, and every row of x is multiplied by the panel in tiles of kWideRows x kWideOuts, and
-// the multiply-adds limit the speed. kernels/matmul_panel.h describes how the product is divided to
+// the multiply-adds limit the speed. kernels/panels.h describes how the product is divided to
 // fit the caches.
 //
 // The order of sums, which is the same for any number of rows, costs no speed on Zen 5, where a
@@ -17,8 +17,8 @@
 #include "kernels/lanes/decode.h"
 #include "kernels/lanes/dot_tile.h"
 #include "kernels/lanes/outer_product.h"
-#include "kernels/lanes/row_tiles.h"
-#include "kernels/matmul_panel.h"
+#include "kernels/lanes/static_for.h"
+#include "kernels/panels.h"
 
 namespace kvd::kernels {
 

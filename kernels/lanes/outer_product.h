@@ -11,8 +11,8 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/lanes/dispatch.h"
-#include "kernels/lanes/row_tiles.h"
-#include "kernels/matmul_panel.h"
+#include "kernels/lanes/static_for.h"
+#include "kernels/panels.h"
 
 namespace kvd::kernels {
 

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
+#include "kernels/form_constants.h"
 #include "kernels/lanes/static_for.h"
-#include "kernels/plain_exp.h"
 
 namespace kvd::kernels {
 

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "kernels/exp_poly.h"
+#include "kernels/form_constants.h"
 #include "kernels/gelu_table.h"
 #include "kernels/lanes/static_for.h"
 

@@ -1,4 +1,4 @@
-// Products of many quantised rows of x with panels of unpacked weights (kernels/quant_panel.h), in
+// Products of many quantised rows of x with panels of unpacked weights (kernels/panels.h), in
 // tiles of a few rows of x and two groups of outputs.
 //
 // Panels has an instruction set's panels: kGroupOuts, the outputs of a group; kBlockBytes<Q>, the
@@ -7,9 +7,9 @@
 // kRows>(step, ahead).
 #pragma once
 
-#include "kernels/lanes/ahead.h"
 #include "kernels/lanes/quant_rows.h"
-#include "kernels/quant_panel.h"
+#include "kernels/lanes/weights_ahead.h"
+#include "kernels/panels.h"
 
 namespace kvd::kernels {
 

@@ -9,7 +9,21 @@
 #include <initializer_list>
 #include <iterator>
 
-#include "kernels/exp_poly.h"
+#include "kernels/data_type.h"
+#include "kernels/form_constants.h"
+#include "kernels/quantized_row.h"
+
+// KVD_FUSED: compiles a function twice, with and without the instruction for a fused multiply-add.
+//
+// The program chooses at its start what the machine has. Without the instruction, std::fma is a
+// call that computes the same bits. With clang, which compiles the sanitizer builds, there is one
+// form: a sanitizer is not ready when the choice is made.
+
+#if defined(__clang__) || defined(__FMA__)
+#define KVD_FUSED
+#else
+#define KVD_FUSED __attribute__((target_clones("fma", "default")))
+#endif
 
 namespace kvd::kernels::scalar {
 
@@ -68,5 +82,10 @@ inline float Tanh(float x) {
   const double m = std::fma(q, power, power - 1.0);
   return static_cast<float>(m / (m + 2.0));
 }
+
+// QuantDot of the numeric form (kernels/kernel_table.h), in plain code.
+
+// weights: a row of n elements of a quantised type.
+float QuantDot(DataType type, const void* weights, const QuantizedRow& x, std::size_t n);
 
 }  // namespace kvd::kernels::scalar

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/matmul_panel.h"
+#include "kernels/panels.h"
 #include "kernels/scalar/dot.h"
 #include "kernels/scalar/functions.h"
-#include "kernels/scalar/fused.h"
-#include "kernels/scalar/quantized.h"
 
 namespace kvd::kernels::scalar {
 namespace {

@@ -1,6 +1,6 @@
 // Rows quantised to int8, and their products with quantised weights, as the numeric form defines
 // them.
-#include "kernels/scalar/quantized.h"
+#include "kernels/scalar/dot.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +10,6 @@
 #include "kernels/quant_grids.h"
 #include "kernels/scalar/blocks.h"
 #include "kernels/scalar/functions.h"
-#include "kernels/scalar/fused.h"
 
 namespace kvd::kernels::scalar {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/flag.h"
 #include "base/flag_help.h"
-#include "base/flag_member.h"
 
 namespace kvd {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "engine/memory/cell_rewrite.h"
-#include "engine/memory/hold_and_restore.h"
+#include "engine/memory/cell_rewrites.h"
+#include "engine/memory/holds_and_restores.h"
 #include "tests/crash/recovered_state.h"
 #include "tests/support/into.h"
 

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <span>
 
-#include "engine/memory/history.h"
 #include "engine/memory/rebuild.h"
+#include "engine/memory/record_functions.h"
 
 namespace kvd::test {
 namespace {

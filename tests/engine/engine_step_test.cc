@@ -7,8 +7,8 @@
 #include <string>
 
 #include "engine/engine.h"
-#include "engine/forward/compute/processors.h"
 #include "engine/forward/compute/step_profile.h"
+#include "engine/forward/compute/thread_pool.h"
 #include "engine/model/model_config.h"
 #include "tests/support/tiny_model.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "engine/grammar/grammar_matcher.h"
+#include "engine/grammar/grammar.h"
 #include "tests/engine/vocabulary/small_models.h"
 
 namespace {

@@ -18,10 +18,10 @@
 #include "engine/forward/architectures/architecture.h"
 #include "engine/model/gguf_file.h"
 #include "engine/model/model_fingerprint.h"
-#include "engine/model/model_tensors.h"
+#include "engine/model/model_format.h"
 #include "engine/model/model_weights.h"
-#include "engine/vocabulary/read_vocabulary.h"
 #include "engine/vocabulary/vocabulary.h"
+#include "engine/vocabulary/vocabulary_data.h"
 
 namespace {
 

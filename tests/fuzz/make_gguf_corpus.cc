@@ -42,7 +42,7 @@ int Write(const kvd::ModelShape& shape, const std::string& path) {
   return 1;
 }
 
-// Writes a file that has only the keys that engine/vocabulary/read_vocabulary.h reads.
+// Writes a file that has only the keys that engine/vocabulary/vocabulary_data.h reads.
 int WriteVocabulary(const kvd::VocabularyData& data, const std::string& path) {
   kvd::GgufWriter writer;
   writer.AddString("tokenizer.ggml.model", data.model);

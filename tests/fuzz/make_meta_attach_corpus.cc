@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/memory/hold_and_restore.h"
+#include "engine/memory/holds_and_restores.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/memory_segments.h"
 #include "tests/fuzz/meta_image.h"

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "engine/memory/hold_and_restore.h"
+#include "engine/memory/holds_and_restores.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/memory_segments.h"
 #include "engine/memory/rebuild.h"

@@ -10,7 +10,7 @@
 #include <iterator>
 
 #include "base/check.h"
-#include "engine/memory/evicted_prefixes.h"
+#include "engine/memory/prefix_tables.h"
 #include "state_layout/state_layout.h"
 #include "tests/fuzz/small_engines.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "engine/vocabulary/byte_alphabet.h"
+#include "engine/vocabulary/byte_pair.h"
 #include "tests/engine/vocabulary/charsmap_bytes.h"
 #include "tests/engine/vocabulary/small_models.h"
 

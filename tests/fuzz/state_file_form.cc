@@ -8,9 +8,8 @@
 
 #include "base/check.h"
 #include "base/crc32c.h"
-#include "engine/saved_state/byte_planes.h"
 #include "engine/saved_state/section_codec.h"
-#include "engine/saved_state/state_file_reader.h"
+#include "engine/saved_state/state_file.h"
 
 namespace kvd::test {
 namespace {

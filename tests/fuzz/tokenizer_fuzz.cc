@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "engine/vocabulary/streaming_detokenizer.h"
+#include "engine/vocabulary/vocabulary.h"
 #include "tests/fuzz/small_vocabularies.h"
 #include "tests/fuzz/tokenizer_input.h"
 

@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/bf16_panel.h"
 #include "kernels/half.h"
+#include "kernels/panels.h"
 #include "tests/kernels/kernel_inputs.h"
 
 namespace kvd::kernels::bf16_attention_test {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "kernels/bf16_panel.h"
+#include "kernels/panels.h"
 #include "tests/kernels/kernel_inputs.h"
 #include "tests/kernels/naive_decode.h"
 #include "tests/kernels/random_product.h"

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cell_types.h"
+#include "kernels/data_type.h"
 #include "kernels/half.h"
 #include "kernels/kernel_table.h"
 #include "tests/kernels/trapped_tiles.h"

@@ -4,8 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/bf16_panel.h"
-#include "kernels/matmul_panel.h"
+#include "kernels/panels.h"
 #include "kernels/product_choice.h"
 #include "kernels/quantized_row.h"
 #include "tests/kernels/kernel_inputs.h"

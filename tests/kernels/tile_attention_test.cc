@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/bf16_panel.h"
 #include "kernels/half.h"
+#include "kernels/panels.h"
 #include "kernels/quantized_row.h"
 #include "tests/kernels/kernel_inputs.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cell_types.h"
+#include "kernels/data_type.h"
 #include "tests/llama_files/import_sequences.h"
 #include "tests/llama_files/llama_rewrite.h"
 #include "tests/support/llama_conversion.h"

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/cell_types.h"
 #include "kernels/data_type.h"
 #include "llama_files/llama_state_file.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cell_types.h"
+#include "kernels/data_type.h"
 #include "tests/llama_files/llama_samples.h"
 
 namespace kvd {

@@ -6,7 +6,7 @@
 
 #include "engine/model/gguf_file.h"
 #include "engine/model/gguf_writer.h"
-#include "engine/vocabulary/read_vocabulary.h"
+#include "engine/vocabulary/vocabulary_data.h"
 #include "tests/reference/train_vocabularies.h"
 #include "tools/golden/golden_case.h"
 

@@ -4,7 +4,7 @@
 
 #include "text/jinja/interpreter.h"
 #include "text/jinja/iteration.h"
-#include "text/jinja/macro_object.h"
+#include "text/jinja/objects.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
 
@@ -174,7 +174,7 @@ Result<Value> Interpreter::CallMacro(const MacroObject& macro, Arguments argumen
   const MacroFunction& function = macro.function();
   const std::size_t count = function.parameters.size();
   const std::size_t given = std::min(arguments.positional.size(), count);
-  auto inner = std::make_shared<Activation>();
+  auto inner = std::make_shared<CallFrame>();
   inner->outer = macro.closure();
   inner->slots.resize(function.function.slot_count);
   KVD_CHECK_OK(budget_.Charge(kObjectBytes + inner->slots.size() * sizeof(Value)));
@@ -212,7 +212,7 @@ Result<Value> Interpreter::CallMacro(const MacroObject& macro, Arguments argumen
                 " argument(s)");
   }
 
-  const std::shared_ptr<Activation> outer = std::exchange(activation_, std::move(inner));
+  const std::shared_ptr<CallFrame> outer = std::exchange(frame_, std::move(inner));
   std::string text;
   const auto run = [&]() -> Status {
     if (function.takes_caller) SlotAt(function.caller_slot) = caller;
@@ -238,7 +238,7 @@ Result<Value> Interpreter::CallMacro(const MacroObject& macro, Arguments argumen
     return {};
   };
   const Status status = Collect(&text, run);
-  activation_ = outer;
+  frame_ = outer;
   KVD_CHECK_OK(status);
   return budget_.String(std::move(text));
 }

@@ -1,12 +1,10 @@
 #include <utility>
 
-#include "text/jinja/bound_method.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/iteration.h"
 #include "text/jinja/lexer.h"
 #include "text/jinja/loop_object.h"
-#include "text/jinja/macro_object.h"
-#include "text/jinja/namespace_object.h"
+#include "text/jinja/objects.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/python_text.h"
 
@@ -17,8 +15,8 @@ Interpreter::Interpreter(const TemplateTree& tree, const Value& variables,
     : tree_(tree), variables_(variables.dict()), budget_(options) {}
 
 Result<std::string> Interpreter::Run() {
-  activation_ = std::make_shared<Activation>();
-  activation_->slots.resize(tree_.function.slot_count);
+  frame_ = std::make_shared<CallFrame>();
+  frame_->slots.resize(tree_.function.slot_count);
   std::string text;
   const Status status = Collect(&text, [&]() -> Result<Flow> {
     KVD_CHECK_OK(Enter(tree_.scope));
@@ -33,10 +31,10 @@ std::unexpected<Error> Interpreter::FailVerbatim(std::string message) {
   return Fail(Code::kInvalidArgument, std::move(message));
 }
 
-Value& Interpreter::SlotAt(const Slot& slot) {
-  Activation* activation = activation_.get();
-  for (std::uint32_t hop = 0; hop < slot.hops; ++hop) activation = activation->outer.get();
-  return activation->slots[slot.index];
+Value& Interpreter::SlotAt(const VariableSlot& slot) {
+  CallFrame* frame = frame_.get();
+  for (std::uint32_t hop = 0; hop < slot.hops; ++hop) frame = frame->outer.get();
+  return frame->slots[slot.index];
 }
 
 Result<Value> Interpreter::Resolve(const Value& name) {
@@ -249,55 +247,54 @@ Result<Interpreter::Flow> Interpreter::ExecuteAssignBlock(const AssignBlock& ass
 
 Result<Interpreter::Flow> Interpreter::ExecuteFor(const For& loop) {
   KVD_TRY(const Value iterable, Evaluate(*loop.iterable));
-  if (!loop.is_recursive) return RunLoop(loop, iterable, activation_, 0);
-  KVD_TRY(const Value text, CallLoop(loop, activation_, iterable, 0));
+  if (!loop.is_recursive) return RunLoop(loop, iterable, frame_, 0);
+  KVD_TRY(const Value text, CallLoop(loop, frame_, iterable, 0));
   KVD_CHECK_OK(Write(text.view()));
   return Flow::kNormal;
 }
 
-Result<Value> Interpreter::CallLoop(const For& loop, const std::shared_ptr<Activation>& closure,
+Result<Value> Interpreter::CallLoop(const For& loop, const std::shared_ptr<CallFrame>& closure,
                                     const Value& iterable, std::int64_t depth) {
   const Budget::Level level(&budget_);
   KVD_CHECK_OK(level.Check());
-  auto inner = std::make_shared<Activation>();
+  auto inner = std::make_shared<CallFrame>();
   inner->outer = closure;
   inner->slots.resize(loop.recursive_function.slot_count);
   KVD_CHECK_OK(budget_.Charge(kObjectBytes + inner->slots.size() * sizeof(Value)));
-  const std::shared_ptr<Activation> caller = std::exchange(activation_, std::move(inner));
+  const std::shared_ptr<CallFrame> caller = std::exchange(frame_, std::move(inner));
   std::string text;
   const Status status = Collect(&text, [&] { return RunLoop(loop, iterable, closure, depth); });
-  activation_ = caller;
+  frame_ = caller;
   KVD_CHECK_OK(status);
   return budget_.String(std::move(text));
 }
 
-Result<bool> Interpreter::CheckCondition(const For& loop,
-                                         const std::shared_ptr<Activation>& activation,
+Result<bool> Interpreter::CheckCondition(const For& loop, const std::shared_ptr<CallFrame>& frame,
                                          Value* item) {
-  const std::shared_ptr<Activation> caller = std::exchange(activation_, activation);
+  const std::shared_ptr<CallFrame> caller = std::exchange(frame_, frame);
   const auto check = [&]() -> Result<bool> {
     KVD_CHECK_OK(AssignTo(loop.condition_target, *item));
     KVD_TRY(const Value value, Evaluate(*loop.condition));
     return IsTrue(value);
   };
   Result<bool> is_chosen = check();
-  activation_ = caller;
+  frame_ = caller;
   return is_chosen;
 }
 
 Result<Interpreter::Flow> Interpreter::RunLoop(const For& loop, const Value& iterable,
-                                               const std::shared_ptr<Activation>& closure,
+                                               const std::shared_ptr<CallFrame>& closure,
                                                std::int64_t depth) {
   Value source = iterable;
   if (loop.condition != nullptr) {
-    auto activation = std::make_shared<Activation>();
-    activation->outer = closure;
-    activation->slots.resize(loop.condition_function.slot_count);
-    const std::shared_ptr<Activation> caller = std::exchange(activation_, activation);
+    auto frame = std::make_shared<CallFrame>();
+    frame->outer = closure;
+    frame->slots.resize(loop.condition_function.slot_count);
+    const std::shared_ptr<CallFrame> caller = std::exchange(frame_, frame);
     const Status entered = Enter(loop.condition_scope);
-    activation_ = caller;
+    frame_ = caller;
     KVD_CHECK_OK(entered);
-    KVD_TRY(source, MakeConditionIterator(*this, loop, activation, iterable));
+    KVD_TRY(source, MakeConditionIterator(*this, loop, frame, iterable));
   }
   KVD_TRY(IteratorPtr iterator, IterateOver(*this, source));
   LoopObject* object = nullptr;
@@ -345,14 +342,14 @@ Result<Interpreter::Flow> Interpreter::ExecuteWith(const With& with) {
 }
 
 Status Interpreter::ExecuteMacro(const Macro& macro) {
-  KVD_TRY(const Value made, Make<MacroObject>(macro.function, macro.name, activation_));
+  KVD_TRY(const Value made, Make<MacroObject>(macro.function, macro.name, frame_));
   SlotAt(macro.slot) = made;
   if (macro.is_exported && tree_.has_blocks) exported_.Set(macro.name, made);
   return {};
 }
 
 Status Interpreter::ExecuteCallBlock(const CallBlock& block) {
-  KVD_TRY(const Value caller, Make<MacroObject>(block.function, std::nullopt, activation_));
+  KVD_TRY(const Value caller, Make<MacroObject>(block.function, std::nullopt, frame_));
   KVD_TRY(const Value value, block.call == nullptr ? ScriptOf(caller).Call(*this, Arguments())
                                                    : EvaluateCall(*block.call, &caller));
   return WriteString(value, block.place);
@@ -383,15 +380,15 @@ Status Interpreter::ExecuteBlock(const Block& block) {
     if (!value.is_missing()) visible.Set(name, value);
   }
   KVD_CHECK_OK(budget_.Charge(visible.size() * kObjectBytes));
-  auto inner = std::make_shared<Activation>();
+  auto inner = std::make_shared<CallFrame>();
   inner->slots.resize(block.function.slot_count);
-  const std::shared_ptr<Activation> caller = std::exchange(activation_, std::move(inner));
+  const std::shared_ptr<CallFrame> caller = std::exchange(frame_, std::move(inner));
   if (block.is_scoped) block_variables_.push_back(&visible);
   const Status entered = Enter(block.scope);
   const Result<Flow> flow =
       entered ? Execute(block.body) : Result<Flow>(std::unexpected(entered.error()));
   if (block.is_scoped) block_variables_.pop_back();
-  activation_ = caller;
+  frame_ = caller;
   if (!flow) return std::unexpected(flow.error());
   return {};
 }

@@ -1,4 +1,4 @@
-// The functions behind the rows of the table of filters (filter_table.cc).
+// The functions behind the rows of the table of filters (builtins.cc).
 #pragma once
 
 #include "base/error.h"
@@ -17,11 +17,8 @@ Result<Value> FilterString(Invocation& call);
 Result<Value> FilterTrim(Invocation& call);
 Result<Value> FilterUpper(Invocation& call);
 
-// filters_number.cc
 Result<Value> FilterFloat(Invocation& call);
 Result<Value> FilterInt(Invocation& call);
-
-// filter_tojson.cc
 Result<Value> FilterToJson(Invocation& call);
 
 // filters_sequence.cc
@@ -33,8 +30,6 @@ Result<Value> FilterLast(Invocation& call);
 Result<Value> FilterLength(Invocation& call);
 Result<Value> FilterList(Invocation& call);
 Result<Value> FilterReverse(Invocation& call);
-
-// filters_order.cc
 Result<Value> FilterDictSort(Invocation& call);
 Result<Value> FilterMax(Invocation& call);
 Result<Value> FilterMin(Invocation& call);

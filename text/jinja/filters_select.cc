@@ -3,7 +3,7 @@
 #include <functional>
 #include <utility>
 
-#include "text/jinja/attribute_path.h"
+#include "text/jinja/arguments.h"
 #include "text/jinja/filters.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/iteration.h"

@@ -22,9 +22,9 @@
 
 namespace kvd::jinja {
 
-// The variables of one call of a function. Macros keep the activation in which they were defined.
-struct Activation {
-  std::shared_ptr<Activation> outer;
+// The variables of one call of a function. Macros keep the frame in which they were defined.
+struct CallFrame {
+  std::shared_ptr<CallFrame> outer;
   std::vector<Value> slots;
 };
 
@@ -58,9 +58,9 @@ class Interpreter {
   Result<Value> Apply(const BuiltinRow& row, Value subject, Arguments arguments);
   Result<Value> CallMacro(const MacroObject& macro, Arguments arguments);
   // Renders a recursive loop over other items.
-  Result<Value> CallLoop(const For& loop, const std::shared_ptr<Activation>& closure,
+  Result<Value> CallLoop(const For& loop, const std::shared_ptr<CallFrame>& closure,
                          const Value& iterable, std::int64_t depth);
-  Result<bool> CheckCondition(const For& loop, const std::shared_ptr<Activation>& activation,
+  Result<bool> CheckCondition(const For& loop, const std::shared_ptr<CallFrame>& frame,
                               Value* item);
 
   // An error that is the template's own: its message is not given a place.
@@ -79,7 +79,7 @@ class Interpreter {
   Result<Flow> ExecuteAssignBlock(const AssignBlock& assign);
   Result<Flow> ExecuteFor(const For& loop);
   Result<Flow> RunLoop(const For& loop, const Value& iterable,
-                       const std::shared_ptr<Activation>& closure, std::int64_t depth);
+                       const std::shared_ptr<CallFrame>& closure, std::int64_t depth);
   Result<Flow> ExecuteIf(const If& statement);
   Result<Flow> ExecuteWith(const With& with);
   Status ExecuteMacro(const Macro& macro);
@@ -125,13 +125,13 @@ class Interpreter {
   Status AddMoreNamed(const Value& more, Arguments* arguments);
   std::unexpected<Error> Locate(const Error& error, const Place& place);
 
-  Value& SlotAt(const Slot& slot);
+  Value& SlotAt(const VariableSlot& slot);
 
   const TemplateTree& tree_;
   const Dict& variables_;
   Budget budget_;
   std::vector<std::unique_ptr<ScriptObject>> objects_;
-  std::shared_ptr<Activation> activation_;
+  std::shared_ptr<CallFrame> frame_;
   std::string* output_ = nullptr;
   Status
       joined_;  // an error: a result in output_ is no string, which the end of the output reports

@@ -103,18 +103,18 @@ Result<IteratorPtr> Generator::Iterate(Interpreter&) {
 
 class ConditionIterator : public Iterator {
  public:
-  ConditionIterator(Interpreter* interpreter, const For* loop,
-                    std::shared_ptr<Activation> activation, IteratorPtr source)
+  ConditionIterator(Interpreter* interpreter, const For* loop, std::shared_ptr<CallFrame> frame,
+                    IteratorPtr source)
       : interpreter_(*interpreter),
         loop_(*loop),
-        activation_(std::move(activation)),
+        frame_(std::move(frame)),
         source_(std::move(source)) {}
   Result<std::optional<Value>> Next() override {
     while (true) {
       KVD_TRY(std::optional<Value> item, source_->Next());
       if (!item) return item;
       KVD_CHECK_OK(interpreter_.budget().Step());
-      KVD_TRY(const bool is_chosen, interpreter_.CheckCondition(loop_, activation_, &*item));
+      KVD_TRY(const bool is_chosen, interpreter_.CheckCondition(loop_, frame_, &*item));
       if (is_chosen) return item;
     }
   }
@@ -122,7 +122,7 @@ class ConditionIterator : public Iterator {
  private:
   Interpreter& interpreter_;
   const For& loop_;
-  const std::shared_ptr<Activation> activation_;
+  const std::shared_ptr<CallFrame> frame_;
   const IteratorPtr source_;
 };
 
@@ -205,11 +205,10 @@ Result<Value> MakeGenerator(Interpreter& interpreter, IteratorPtr iterator,
 }
 
 Result<Value> MakeConditionIterator(Interpreter& interpreter, const For& loop,
-                                    std::shared_ptr<Activation> activation, const Value& iterable) {
+                                    std::shared_ptr<CallFrame> frame, const Value& iterable) {
   KVD_TRY(IteratorPtr source, IterateOver(interpreter, iterable));
-  return MakeGenerator(
-      interpreter, std::make_unique<ConditionIterator>(&interpreter, &loop, std::move(activation),
-                                                       std::move(source)));
+  return MakeGenerator(interpreter, std::make_unique<ConditionIterator>(
+                                        &interpreter, &loop, std::move(frame), std::move(source)));
 }
 
 }  // namespace kvd::jinja

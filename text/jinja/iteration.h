@@ -29,6 +29,6 @@ Result<Value> MakeGenerator(Interpreter& interpreter, IteratorPtr iterator,
 
 // The items of `iterable` for which the condition of `loop` is true, as a generator.
 Result<Value> MakeConditionIterator(Interpreter& interpreter, const For& loop,
-                                    std::shared_ptr<Activation> activation, const Value& iterable);
+                                    std::shared_ptr<CallFrame> frame, const Value& iterable);
 
 }  // namespace kvd::jinja

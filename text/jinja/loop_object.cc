@@ -1,7 +1,7 @@
 #include "text/jinja/loop_object.h"
 
-#include "text/jinja/bound_method.h"
 #include "text/jinja/iteration.h"
+#include "text/jinja/objects.h"
 #include "text/jinja/operators.h"
 
 namespace kvd::jinja {

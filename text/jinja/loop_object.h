@@ -15,7 +15,7 @@ namespace kvd::jinja {
 
 class LoopObject : public ScriptObject {
  public:
-  LoopObject(const For& loop, std::shared_ptr<Activation> closure, Value iterable,
+  LoopObject(const For& loop, std::shared_ptr<CallFrame> closure, Value iterable,
              IteratorPtr iterator, std::int64_t depth)
       : loop_(loop),
         closure_(std::move(closure)),
@@ -45,7 +45,7 @@ class LoopObject : public ScriptObject {
   Result<Value> Peek();
 
   const For& loop_;
-  const std::shared_ptr<Activation> closure_;
+  const std::shared_ptr<CallFrame> closure_;
   const Value iterable_;
   IteratorPtr iterator_;
   const std::int64_t depth_;

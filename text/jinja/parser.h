@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "text/jinja/lexer.h"
 #include "text/jinja/syntax.h"
-#include "text/jinja/token.h"
 
 namespace kvd::jinja {
 

@@ -16,14 +16,14 @@ Result<Value> StringStripLeft(Invocation& call);
 Result<Value> StringStripRight(Invocation& call);
 Result<Value> StringUpper(Invocation& call);
 
-// string_search_methods.cc
+// Searching.
 Result<Value> StringEndsWith(Invocation& call);
 Result<Value> StringFind(Invocation& call);
 Result<Value> StringFindLast(Invocation& call);
 Result<Value> StringReplace(Invocation& call);
 Result<Value> StringStartsWith(Invocation& call);
 
-// string_split_methods.cc
+// Splitting and joining.
 Result<Value> StringJoin(Invocation& call);
 Result<Value> StringSplit(Invocation& call);
 Result<Value> StringSplitLast(Invocation& call);

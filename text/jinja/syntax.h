@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "text/jinja/token.h"
+#include "text/jinja/lexer.h"
 #include "text/value.h"
 
 namespace kvd::jinja {
@@ -22,7 +22,7 @@ namespace kvd::jinja {
 struct BuiltinRow;
 
 // A variable: slot `index` of the function that is `hops` functions further out.
-struct Slot {
+struct VariableSlot {
   std::uint32_t hops = 0;
   std::uint32_t index = 0;
 };
@@ -35,9 +35,9 @@ struct Load {
     kParameter,  // the construct that opens the scope sets the slot
   };
   Kind kind = Kind::kUndefined;
-  Slot slot;
-  Slot source;  // of kAlias
-  Value name;   // of kResolve
+  VariableSlot slot;
+  VariableSlot source;  // of kAlias
+  Value name;           // of kResolve
 };
 
 struct Scope {
@@ -95,7 +95,7 @@ struct Constant : ExpressionOf<ExpressionKind::kConstant> {
 struct Name : ExpressionOf<ExpressionKind::kName> {
   using ExpressionOf::ExpressionOf;
   std::string name;
-  Slot slot;
+  VariableSlot slot;
 };
 
 struct ListDisplay : ExpressionOf<ExpressionKind::kList> {
@@ -240,7 +240,7 @@ struct Target {
   Kind kind = Kind::kName;
   Place place;
   std::string name;
-  Slot slot;  // of the name
+  VariableSlot slot;  // of the name
   Value attribute;
   std::vector<Target> items;
 };
@@ -318,7 +318,7 @@ struct For : StatementOf<StatementKind::kFor> {
   Body otherwise;
   bool is_recursive = false;
   bool uses_loop = false;  // the loop has a variable `loop`
-  Slot loop_slot;
+  VariableSlot loop_slot;
   Scope body_scope;
   Scope otherwise_scope;
   Scope condition_scope;
@@ -352,9 +352,9 @@ struct MacroFunction {
   bool takes_caller = false;  // the body uses `caller`; the same for the next two
   bool takes_named = false;
   bool takes_more = false;
-  Slot caller_slot;
-  Slot named_slot;  // kwargs
-  Slot more_slot;   // varargs
+  VariableSlot caller_slot;
+  VariableSlot named_slot;  // kwargs
+  VariableSlot more_slot;   // varargs
   Scope scope;
   Function function;
 };
@@ -362,7 +362,7 @@ struct MacroFunction {
 struct Macro : StatementOf<StatementKind::kMacro> {
   using StatementOf::StatementOf;
   std::string name;
-  Slot slot;
+  VariableSlot slot;
   MacroFunction function;
   bool is_exported = false;
 };
@@ -390,7 +390,7 @@ struct Block : StatementOf<StatementKind::kBlock> {
   Body body;
   Scope scope;
   Function function;
-  std::vector<std::pair<Value, Slot>> visible;  // variables that a scoped block sees
+  std::vector<std::pair<Value, VariableSlot>> visible;  // variables that a scoped block sees
 };
 
 // {% autoescape false %}: a body with a scope of its own.

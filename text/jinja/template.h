@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "text/jinja/render_options.h"
+#include "text/jinja/budget.h"
 #include "text/value.h"
 
 namespace kvd::jinja {

@@ -77,11 +77,11 @@ void VariableScope::MergeBranches(const std::vector<VariableScope>& branches) {
   }
 }
 
-Slot VariableScope::SlotAt(const SlotReference& reference) const {
+VariableSlot VariableScope::SlotAt(const SlotReference& reference) const {
   return {.hops = function_->depth - reference.depth, .index = reference.index};
 }
 
-Slot VariableScope::SlotOf(const std::string& name) const {
+VariableSlot VariableScope::SlotOf(const std::string& name) const {
   const SlotReference* reference = Find(name);
   KVD_ASSERT(reference != nullptr);
   return SlotAt(*reference);
@@ -99,8 +99,8 @@ Scope VariableScope::TakeLoads() const {
   return scope;
 }
 
-std::vector<std::pair<Value, Slot>> VariableScope::StoredVariables() const {
-  std::vector<std::pair<Value, Slot>> variables;
+std::vector<std::pair<Value, VariableSlot>> VariableScope::StoredVariables() const {
+  std::vector<std::pair<Value, VariableSlot>> variables;
   std::set<std::string> seen;
   for (const VariableScope* scope = this; scope != nullptr; scope = scope->outer_) {
     for (const std::string& name : scope->stores_) {

@@ -53,12 +53,12 @@ class VariableScope {
   // Returns null if no scope has noted the name.
   const SlotReference* Find(const std::string& name) const;
   // The slot as seen from the function of this scope. REQUIRES: Find() finds it.
-  Slot SlotOf(const std::string& name) const;
-  Slot SlotAt(const SlotReference& reference) const;
+  VariableSlot SlotOf(const std::string& name) const;
+  VariableSlot SlotAt(const SlotReference& reference) const;
   // The loads that enter the scope.
   Scope TakeLoads() const;
   // The variables that this scope and outer scopes store, innermost first.
-  std::vector<std::pair<Value, Slot>> StoredVariables() const;
+  std::vector<std::pair<Value, VariableSlot>> StoredVariables() const;
 
  private:
   struct Origin {

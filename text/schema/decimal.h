@@ -1,13 +1,16 @@
-// Decimal: a number as its decimal digits, without rounding.
+// Numbers as their decimal digits: without rounding, and ranges of them as expressions.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
+#include "text/schema/expression.h"
 #include "text/value.h"
 
 namespace kvd::schema {
 
+// Decimal: a number as its decimal digits, without rounding.
 struct Decimal {
   bool is_negative = false;
   std::string whole = "0";  // no leading zeros, except for "0" itself
@@ -28,5 +31,19 @@ Decimal Rounded(Decimal number, std::size_t digit_count, bool up);
 int CompareWhole(const std::string& a, const std::string& b);
 // Compares magnitudes: -1, 0, 1.
 int CompareMagnitude(const Decimal& a, const Decimal& b);
+
+// Ranges of numbers as expressions over their digits. The functions are pure.
+
+// `min` to `max` digits.
+GrammarExpression Digits(std::size_t min, std::size_t max);
+
+// Whole numbers from `low` to `high` without a sign and leading zeros. REQUIRES: low <= high.
+GrammarExpression WholeRange(const std::string& low, const std::string& high);
+
+// Numbers from `low` to `high` without a sign: whole digits, and at most `digit_count` digits after
+// a point. Both bounds have at most `digit_count` digits after the point, which is at least 1.
+// none: no upper bound but kWholeDigitsMax digits. REQUIRES: low <= high.
+GrammarExpression DecimalRange(const Decimal& low, const std::optional<Decimal>& high,
+                               std::size_t digit_count);
 
 }  // namespace kvd::schema

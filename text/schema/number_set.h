@@ -36,6 +36,6 @@ bool AreDisjoint(const NumberSet& a, const NumberSet& b);
 // digits after the point. A text is in range also after it is rounded to a 64-bit float. Errors:
 // kUnsupported: multipleOf is neither a power of ten of at least 1e-16 nor a whole number that has
 // few multiples in the range or, without bounds, few endings; the message begins with "multipleOf".
-Result<Expression> NumberRule(const NumberSet& set, RuleBook& book);
+Result<GrammarExpression> NumberRule(const NumberSet& set, RuleBook& book);
 
 }  // namespace kvd::schema

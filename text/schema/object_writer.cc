@@ -16,7 +16,7 @@ constexpr std::size_t kStepsMax = 4096;  // rules that count members
 
 }  // namespace
 
-Result<Expression> ObjectWriter::Write() {
+Result<GrammarExpression> ObjectWriter::Write() {
   names_ = Names();
   KVD_TRY(const bool is_possible, CollectMembers());
   if (!is_possible) return Nothing();
@@ -48,7 +48,7 @@ Result<bool> ObjectWriter::CollectMembers() {
     const bool is_required = required.contains(name);
     KVD_TRY(const NodeSet nodes, writer_.shapes_.PropertyNodes(object_, name));
     KVD_TRY(bool is_possible, writer_.shapes_.Accepts(object_.names, Value::String(name), true));
-    KVD_TRY(Expression value, writer_.ValueOf(nodes, name));
+    KVD_TRY(GrammarExpression value, writer_.ValueOf(nodes, name));
     is_possible = is_possible && !value.is_nothing();
     if (!is_possible && is_required) return false;
     if (!is_possible) continue;
@@ -90,14 +90,14 @@ NodeSet ObjectWriter::OtherNodes(const std::vector<SharedRegex>& matched) const 
   return nodes;
 }
 
-Result<Expression> ObjectWriter::WriteOther() {
+Result<GrammarExpression> ObjectWriter::WriteOther() {
   const std::vector<SharedRegex> patterns = Patterns();
   if (patterns.size() > kPatternsMax)
     return Fail(Code::kUnsupported, one_.pointer, "/patternProperties: more than ", kPatternsMax,
                 " patterns");
   name_texts_.kind = RegexNode::Kind::kAlternation;
   for (const std::string& name : names_) name_texts_.children.push_back(ExactText(name));
-  std::vector<Expression> others;
+  std::vector<GrammarExpression> others;
   for (std::size_t subset = 0; subset < std::size_t{1} << patterns.size(); ++subset) {
     if (subset == 0 && !IsOpen()) continue;
     std::vector<SharedRegex> matched;
@@ -109,24 +109,24 @@ Result<Expression> ObjectWriter::WriteOther() {
       (is_matched ? required : excluded).push_back(patterns[i].get());
     }
     if (!names_.empty()) excluded.push_back(&name_texts_);
-    KVD_TRY(Expression value, writer_.ValueOf(OtherNodes(matched), hint_ + "-other"));
+    KVD_TRY(GrammarExpression value, writer_.ValueOf(OtherNodes(matched), hint_ + "-other"));
     if (value.is_nothing()) continue;
-    KVD_TRY(Expression key, OtherKey(required, excluded));
+    KVD_TRY(GrammarExpression key, OtherKey(required, excluded));
     if (key.is_nothing()) continue;
     others.push_back(Sequence(
         {std::move(key), writer_.Space(), Literal(":"), writer_.Space(), std::move(value)}));
   }
-  Expression other = Choice(std::move(others));
+  GrammarExpression other = Choice(std::move(others));
   if (other.is_nothing()) return other;
   const RuleId rule = writer_.book_.Declare(hint_ + "-more");
   writer_.book_.Define(rule, std::move(other));
   return Reference(rule);
 }
 
-Result<Expression> ObjectWriter::OtherKey(const std::vector<const RegexNode*>& required,
-                                          const std::vector<const RegexNode*>& excluded) {
+Result<GrammarExpression> ObjectWriter::OtherKey(const std::vector<const RegexNode*>& required,
+                                                 const std::vector<const RegexNode*>& excluded) {
   KVD_TRY(const ShapePointer names, writer_.shapes_.Of(object_.names));
-  std::vector<Expression> keys;
+  std::vector<GrammarExpression> keys;
   for (const Alternative& one : *names) {
     TextConstraint constraint;
     constraint.required = required;
@@ -146,23 +146,25 @@ Result<Expression> ObjectWriter::OtherKey(const std::vector<const RegexNode*>& r
         if (value.is_string() && is_in) texts.children.push_back(ExactText(value.view()));
       }
       constraint.required.push_back(&texts);
-      Result<Expression> key = StringOf(constraint, hint_, writer_.book_, writer_.TextLimits());
+      Result<GrammarExpression> key =
+          StringOf(constraint, hint_, writer_.book_, writer_.TextLimits());
       if (!key) return FailWithin(one_.pointer, key.error());
       keys.push_back(*std::move(key));
       continue;
     } else {
       continue;
     }
-    Result<Expression> key = StringOf(constraint, hint_, writer_.book_, writer_.TextLimits());
+    Result<GrammarExpression> key =
+        StringOf(constraint, hint_, writer_.book_, writer_.TextLimits());
     if (!key) return FailWithin(one_.pointer, key.error());
     keys.push_back(*std::move(key));
   }
   return Choice(std::move(keys));
 }
 
-Expression ObjectWriter::MemberRule(std::size_t index) {
-  Expression& text = members_[index].text;
-  if (text.kind == Expression::Kind::kRule) return text;
+GrammarExpression ObjectWriter::MemberRule(std::size_t index) {
+  GrammarExpression& text = members_[index].text;
+  if (text.kind == GrammarExpression::Kind::kRule) return text;
   const RuleId rule = writer_.book_.Declare(hint_ + "-member");
   writer_.book_.Define(rule, std::move(text));
   text = Reference(rule);
@@ -170,10 +172,10 @@ Expression ObjectWriter::MemberRule(std::size_t index) {
 }
 
 // Everything after a first member before member `next`.
-Expression ObjectWriter::AfterFirst(std::size_t next) {
-  std::vector<Expression> parts;
+GrammarExpression ObjectWriter::AfterFirst(std::size_t next) {
+  std::vector<GrammarExpression> parts;
   for (std::size_t i = next; i < members_.size(); ++i) {
-    Expression member = Sequence({writer_.Comma(), members_[i].text});
+    GrammarExpression member = Sequence({writer_.Comma(), members_[i].text});
     parts.push_back(members_[i].is_required ? std::move(member) : Optional(std::move(member)));
   }
   if (!other_.is_nothing())
@@ -181,16 +183,16 @@ Expression ObjectWriter::AfterFirst(std::size_t next) {
   return Sequence(std::move(parts));
 }
 
-Expression ObjectWriter::WithoutCounts() {
+GrammarExpression ObjectWriter::WithoutCounts() {
   const auto first_required = std::ranges::find_if(members_, &Member::is_required);
   const auto optional_count = static_cast<std::size_t>(first_required - members_.begin());
   const bool may_be_empty = first_required == members_.end();
   if (optional_count > 0)
     for (std::size_t i = 0; i < members_.size(); ++i) MemberRule(i);
-  std::vector<Expression> ways;
-  Expression rest = may_be_empty ? AfterFirst(members_.size())
-                                 : Sequence({writer_.Comma(), members_[optional_count].text,
-                                             AfterFirst(optional_count + 1)});
+  std::vector<GrammarExpression> ways;
+  GrammarExpression rest = may_be_empty ? AfterFirst(members_.size())
+                                        : Sequence({writer_.Comma(), members_[optional_count].text,
+                                                    AfterFirst(optional_count + 1)});
   if (!may_be_empty) {
     ways.push_back(Sequence({members_[optional_count].text, AfterFirst(optional_count + 1)}));
   } else if (!other_.is_nothing()) {
@@ -207,13 +209,14 @@ Expression ObjectWriter::WithoutCounts() {
     rest = Sequence({Optional(Sequence({writer_.Comma(), members_[i].text})), std::move(rest)});
   }
   std::ranges::reverse(ways);
-  Expression inside = Choice(std::move(ways));
+  GrammarExpression inside = Choice(std::move(ways));
   if (!inside.is_nothing()) inside = Sequence({std::move(inside), writer_.Space()});
-  if (may_be_empty) inside = inside.is_nothing() ? Expression() : Optional(std::move(inside));
+  if (may_be_empty)
+    inside = inside.is_nothing() ? GrammarExpression() : Optional(std::move(inside));
   return Sequence({Literal("{"), writer_.Space(), std::move(inside), Literal("}")});
 }
 
-Result<Expression> ObjectWriter::WithCounts() {
+Result<GrammarExpression> ObjectWriter::WithCounts() {
   const std::uint64_t count_max =
       std::min<std::uint64_t>(object_.count_max.value_or(members_.size()), members_.size());
   if (members_.size() * (count_max + 1) > kStepsMax)
@@ -227,15 +230,15 @@ Result<Expression> ObjectWriter::WithCounts() {
   return Sequence({Literal("{"), writer_.Space(), Step(0, 0), writer_.Space(), Literal("}")});
 }
 
-Expression ObjectWriter::Step(std::size_t next, std::uint64_t count) {
+GrammarExpression ObjectWriter::Step(std::size_t next, std::uint64_t count) {
   if (next == members_.size()) return OthersAfter(count);
   const auto known = steps_.find({next, count});
   if (known != steps_.end()) return Reference(known->second);
   const RuleId rule = writer_.book_.Declare(hint_ + "-step");
   steps_.emplace(std::pair(next, count), rule);
-  std::vector<Expression> ways;
+  std::vector<GrammarExpression> ways;
   if (!object_.count_max || count < *object_.count_max) {
-    Expression member = members_[next].text;
+    GrammarExpression member = members_[next].text;
     if (count > 0) member = Sequence({writer_.Comma(), std::move(member)});
     ways.push_back(Sequence({std::move(member), Step(next + 1, count + 1)}));
   }
@@ -244,19 +247,19 @@ Expression ObjectWriter::Step(std::size_t next, std::uint64_t count) {
   return Reference(rule);
 }
 
-Expression ObjectWriter::OthersAfter(std::uint64_t count) {
+GrammarExpression ObjectWriter::OthersAfter(std::uint64_t count) {
   const std::uint64_t missing = object_.count_min > count ? object_.count_min - count : 0;
   if (object_.count_max && *object_.count_max < count + missing) return Nothing();
-  if (other_.is_nothing()) return missing == 0 ? Expression() : Nothing();
+  if (other_.is_nothing()) return missing == 0 ? GrammarExpression() : Nothing();
   // More than one missing property cannot be ensured; other ways through the members exist.
   if (missing > 1) return Nothing();
   std::optional<std::uint64_t> more;
   if (object_.count_max) more = *object_.count_max - count;
-  const Expression next = Sequence({writer_.Comma(), other_});
+  const GrammarExpression next = Sequence({writer_.Comma(), other_});
   if (count > 0) return Repeat(next, missing, more);
   if (more == 0) return {};
   if (more) --*more;
-  Expression list = Sequence({other_, Repeat(next, 0, more)});
+  GrammarExpression list = Sequence({other_, Repeat(next, 0, more)});
   return missing > 0 ? std::move(list) : Optional(std::move(list));
 }
 

@@ -22,11 +22,11 @@ class ObjectWriter {
   ObjectWriter(SchemaWriter& writer, const Alternative& one, const std::string& hint)
       : writer_(writer), one_(one), object_(one.object), hint_(hint) {}
 
-  Result<Expression> Write();
+  Result<GrammarExpression> Write();
 
  private:
   struct Member {
-    Expression text;  // name, colon and value
+    GrammarExpression text;  // name, colon and value
     bool is_required = false;
   };
 
@@ -35,22 +35,22 @@ class ObjectWriter {
   std::vector<std::string> Names() const;
 
   // Properties with names that the schema does not name: one of them; Nothing: none is written.
-  Result<Expression> WriteOther();
-  Result<Expression> OtherKey(const std::vector<const RegexNode*>& required,
-                              const std::vector<const RegexNode*>& excluded);
+  Result<GrammarExpression> WriteOther();
+  Result<GrammarExpression> OtherKey(const std::vector<const RegexNode*>& required,
+                                     const std::vector<const RegexNode*>& excluded);
   std::vector<SharedRegex> Patterns() const;
   bool IsOpen() const;
   // The schemas of a property's value if the property is listed nowhere and its name matches all of
   // `matched` and no other pattern.
   NodeSet OtherNodes(const std::vector<SharedRegex>& matched) const;
 
-  Expression WithoutCounts();
-  Expression AfterFirst(std::size_t next);
-  Result<Expression> WithCounts();
+  GrammarExpression WithoutCounts();
+  GrammarExpression AfterFirst(std::size_t next);
+  Result<GrammarExpression> WithCounts();
   // What follows `count` members if member `next` is the next one.
-  Expression Step(std::size_t next, std::uint64_t count);
-  Expression OthersAfter(std::uint64_t count);
-  Expression MemberRule(std::size_t index);
+  GrammarExpression Step(std::size_t next, std::uint64_t count);
+  GrammarExpression OthersAfter(std::uint64_t count);
+  GrammarExpression MemberRule(std::size_t index);
 
   SchemaWriter& writer_;
   const Alternative& one_;
@@ -59,7 +59,7 @@ class ObjectWriter {
   std::vector<std::string> names_;
   RegexNode name_texts_;  // the names, as a set of texts
   std::vector<Member> members_;
-  Expression other_;
+  GrammarExpression other_;
   std::map<std::pair<std::size_t, std::uint64_t>, RuleId> steps_;
 };
 

@@ -1,11 +1,10 @@
-// A recursive descent over the expression; WholeText in regex_anchors.cc resolves the anchors.
+// A recursive descent over the expression; WholeText in regex.cc resolves the anchors.
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "base/utf8.h"
 #include "text/schema/regex.h"
-#include "text/schema/regex_anchors.h"
 
 namespace kvd::schema {
 namespace {

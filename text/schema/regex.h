@@ -52,4 +52,10 @@ RegexNode ExactText(std::string_view text);
 std::uint64_t LengthMin(const RegexNode& node);
 std::optional<std::uint64_t> LengthMax(const RegexNode& node);
 
+// Turns an expression that is searched in a text into the set of whole texts that it finds.
+
+// Resolves the anchors: where an end of the expression has none, any text may precede or follow.
+// Errors: kUnsupported: an anchor that is not at an end of the expression.
+Result<RegexNode> WholeText(RegexNode node);
+
 }  // namespace kvd::schema

@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "text/schema/print_rules.h"
+#include "text/schema/expression.h"
 
 namespace kvd::schema {
 namespace {
@@ -96,7 +96,7 @@ Result<RuleId> RuleBook::DeclareExactly(std::string_view name) {
   return Add(std::string(name));
 }
 
-void RuleBook::Define(RuleId rule, Expression expression) {
+void RuleBook::Define(RuleId rule, GrammarExpression expression) {
   rules_[rule].expression = std::move(expression);
 }
 
@@ -105,7 +105,7 @@ void RuleBook::DefineText(RuleId rule, std::string text) {
   rules_[rule].is_text = true;
 }
 
-Expression RuleBook::Shared(SharedRule rule) {
+GrammarExpression RuleBook::Shared(SharedRule rule) {
   const SharedText& shared = kSharedTexts[static_cast<std::size_t>(rule)];
   const auto place = ids_.find(std::string(shared.name));
   if (place != ids_.end()) return Reference(place->second);
@@ -115,15 +115,18 @@ Expression RuleBook::Shared(SharedRule rule) {
   return Reference(id);
 }
 
-bool RuleBook::IsProductive(const Expression& expression) const {
-  const auto is_productive = [this](const Expression& part) { return IsProductive(part); };
+bool RuleBook::IsProductive(const GrammarExpression& expression) const {
+  const auto is_productive = [this](const GrammarExpression& part) { return IsProductive(part); };
   switch (expression.kind) {
-    case Expression::Kind::kLiteral:
-    case Expression::Kind::kClass: return true;
-    case Expression::Kind::kRule: return rules_[expression.rule].is_productive;
-    case Expression::Kind::kSequence: return std::ranges::all_of(expression.parts, is_productive);
-    case Expression::Kind::kChoice: return std::ranges::any_of(expression.parts, is_productive);
-    case Expression::Kind::kRepeat: return expression.min == 0 || IsProductive(expression.parts[0]);
+    case GrammarExpression::Kind::kLiteral:
+    case GrammarExpression::Kind::kClass: return true;
+    case GrammarExpression::Kind::kRule: return rules_[expression.rule].is_productive;
+    case GrammarExpression::Kind::kSequence:
+      return std::ranges::all_of(expression.parts, is_productive);
+    case GrammarExpression::Kind::kChoice:
+      return std::ranges::any_of(expression.parts, is_productive);
+    case GrammarExpression::Kind::kRepeat:
+      return expression.min == 0 || IsProductive(expression.parts[0]);
   }
   return false;
 }
@@ -160,14 +163,14 @@ void RuleBook::Truncate(std::size_t rule_count) {
   }
 }
 
-Expression RuleBook::Pruned(const Expression& expression) const {
+GrammarExpression RuleBook::Pruned(const GrammarExpression& expression) const {
   if (!IsProductive(expression)) return Nothing();
   if (expression.parts.empty()) return expression;
-  std::vector<Expression> parts;
-  for (const Expression& part : expression.parts) parts.push_back(Pruned(part));
+  std::vector<GrammarExpression> parts;
+  for (const GrammarExpression& part : expression.parts) parts.push_back(Pruned(part));
   switch (expression.kind) {
-    case Expression::Kind::kSequence: return Sequence(std::move(parts));
-    case Expression::Kind::kChoice: return Choice(std::move(parts));
+    case GrammarExpression::Kind::kSequence: return Sequence(std::move(parts));
+    case GrammarExpression::Kind::kChoice: return Choice(std::move(parts));
     default: return Repeat(std::move(parts[0]), expression.min, expression.max);
   }
 }

@@ -45,10 +45,10 @@ class RuleBook {
   RuleId Declare(std::string_view hint);
   // Reserves exactly `name`. Errors: kInvalidArgument: other characters, or none; kExists.
   Result<RuleId> DeclareExactly(std::string_view name);
-  void Define(RuleId rule, Expression expression);
+  void Define(RuleId rule, GrammarExpression expression);
   // Defines a rule by its text, in which every rule that it names is used.
   void DefineText(RuleId rule, std::string text);
-  Expression Shared(SharedRule rule);
+  GrammarExpression Shared(SharedRule rule);
   // The rule that was remembered for `key`, an object that outlives the book; null: none.
   const RuleId* Remembered(const void* key) const;
   void Remember(const void* key, RuleId rule) { remembered_.emplace(key, rule); }
@@ -73,7 +73,7 @@ class RuleBook {
  private:
   struct Rule {
     std::string name;
-    Expression expression;
+    GrammarExpression expression;
     std::string text;  // of DefineText
     bool is_text = false;
     bool is_kept = false;
@@ -81,9 +81,9 @@ class RuleBook {
   };
 
   RuleId Add(std::string name);
-  bool IsProductive(const Expression& expression) const;
+  bool IsProductive(const GrammarExpression& expression) const;
   void FindProductive();
-  Expression Pruned(const Expression& expression) const;
+  GrammarExpression Pruned(const GrammarExpression& expression) const;
 
   std::size_t rules_max_;
   std::size_t text_bytes_max_;

@@ -38,7 +38,7 @@ Status SchemaWriter::Write(RuleId rule) {
     open_.pop_back();
     KVD_TRY(const ShapePointer shape, shapes_.Of(nodes));
     const std::string hint = book_.name(id);  // new rules move the names
-    KVD_TRY(Expression expression, WriteShape(*shape, hint));
+    KVD_TRY(GrammarExpression expression, WriteShape(*shape, hint));
     book_.Define(id, std::move(expression));
     if (book_.is_full())
       return Fail(Code::kUnsupported, "#: a grammar of more than ", book_.rules_max(), " rules");
@@ -48,7 +48,7 @@ Status SchemaWriter::Write(RuleId rule) {
   return {};
 }
 
-Result<Expression> SchemaWriter::ValueOf(const NodeSet& nodes, std::string_view hint) {
+Result<GrammarExpression> SchemaWriter::ValueOf(const NodeSet& nodes, std::string_view hint) {
   KVD_TRY(const ShapePointer shape, shapes_.Of(nodes));
   if (IsAny(*shape)) return book_.Shared(SharedRule::kValue);
   if (shape->empty()) return Nothing();
@@ -65,18 +65,19 @@ Result<Expression> SchemaWriter::ValueOf(const NodeSet& nodes, std::string_view 
   return Reference(place->second);
 }
 
-Result<Expression> SchemaWriter::WriteShape(const Shape& shape, const std::string& hint) {
+Result<GrammarExpression> SchemaWriter::WriteShape(const Shape& shape, const std::string& hint) {
   if (IsAny(shape)) return book_.Shared(SharedRule::kValue);
-  std::vector<Expression> alternatives;
+  std::vector<GrammarExpression> alternatives;
   for (const Alternative& one : shape) {
     if (!one.is_written()) continue;
-    KVD_TRY(Expression alternative, WriteAlternative(one, hint));
+    KVD_TRY(GrammarExpression alternative, WriteAlternative(one, hint));
     alternatives.push_back(std::move(alternative));
   }
   return Choice(std::move(alternatives));
 }
 
-Result<Expression> SchemaWriter::WriteAlternative(const Alternative& one, const std::string& hint) {
+Result<GrammarExpression> SchemaWriter::WriteAlternative(const Alternative& one,
+                                                         const std::string& hint) {
   if (one.kind == ValueKind::kConstants) return WriteConstants(one);
   KVD_CHECK_OK(CheckExclusions(one));
   if (const auto shared = SharedRuleOf(one)) return book_.Shared(*shared);
@@ -84,7 +85,7 @@ Result<Expression> SchemaWriter::WriteAlternative(const Alternative& one, const 
     case ValueKind::kNull: return book_.Shared(SharedRule::kNull);
     case ValueKind::kBoolean: return book_.Shared(SharedRule::kBoolean);
     case ValueKind::kNumber: {
-      Result<Expression> number = NumberRule(one.number, book_);
+      Result<GrammarExpression> number = NumberRule(one.number, book_);
       if (!number) return Fail(number.error().code, one.pointer, "/", number.error().message);
       return number;
     }
@@ -96,8 +97,8 @@ Result<Expression> SchemaWriter::WriteAlternative(const Alternative& one, const 
   return Nothing();
 }
 
-Result<Expression> SchemaWriter::WriteConstants(const Alternative& one) {
-  std::vector<Expression> texts;
+Result<GrammarExpression> SchemaWriter::WriteConstants(const Alternative& one) {
+  std::vector<GrammarExpression> texts;
   for (const Value& value : one.constants) {
     bool is_excluded = false;
     for (std::size_t i = 0; !is_excluded && i < one.exclusions.size(); ++i) {
@@ -124,7 +125,8 @@ AutomatonLimits SchemaWriter::TextLimits() {
   return limits;
 }
 
-Result<Expression> SchemaWriter::WriteString(const Alternative& one, const std::string& hint) {
+Result<GrammarExpression> SchemaWriter::WriteString(const Alternative& one,
+                                                    const std::string& hint) {
   TextConstraint constraint;
   for (const SharedRegex& pattern : one.string.patterns)
     constraint.required.push_back(pattern.get());
@@ -138,7 +140,7 @@ Result<Expression> SchemaWriter::WriteString(const Alternative& one, const std::
   const RegexNode* const format = is_format ? one.string.formats[0] : nullptr;
   const RuleId* const known = is_format ? book_.Remembered(format) : nullptr;
   if (known != nullptr) return Reference(*known);
-  Result<Expression> text = StringOf(constraint, hint, book_, TextLimits());
+  Result<GrammarExpression> text = StringOf(constraint, hint, book_, TextLimits());
   if (!text) return FailWithin(one.pointer, text.error());
   if (!is_format) return text;
   const RuleId rule = book_.Declare("format");
@@ -148,7 +150,8 @@ Result<Expression> SchemaWriter::WriteString(const Alternative& one, const std::
 }
 
 // "[", items with commas between them, "]".
-Result<Expression> SchemaWriter::WriteArray(const Alternative& one, const std::string& hint) {
+Result<GrammarExpression> SchemaWriter::WriteArray(const Alternative& one,
+                                                   const std::string& hint) {
   const ArraySet& array = one.array;
   std::optional<std::uint64_t> count_max = WrittenCountMax(array);
   if (array.is_unique && (!count_max || *count_max > 1))
@@ -158,11 +161,11 @@ Result<Expression> SchemaWriter::WriteArray(const Alternative& one, const std::s
     return Fail(Code::kUnsupported, one.pointer, "/minItems: more than ", kItemsMax);
   if (count_max) count_max = std::min(*count_max, kItemsMax);
   if (count_max && *count_max < array.count_min) return Nothing();
-  Expression empty = Sequence({Literal("["), Space(), Literal("]")});
+  GrammarExpression empty = Sequence({Literal("["), Space(), Literal("]")});
   if (count_max == 0) return empty;
-  Expression items;
+  GrammarExpression items;
   if (array.prefix.empty()) {
-    KVD_TRY(const Expression item, ValueOf(array.items, hint + "-item"));
+    KVD_TRY(const GrammarExpression item, ValueOf(array.items, hint + "-item"));
     const std::uint64_t more_min = array.count_min > 0 ? array.count_min - 1 : 0;
     if (count_max) --*count_max;
     items = Sequence({item, Repeat(Sequence({Comma(), item}), more_min, count_max)});
@@ -179,25 +182,25 @@ Result<Expression> SchemaWriter::WriteArray(const Alternative& one, const std::s
 
 // The items of an array with at least one item, from the last one to the first one: an item that
 // the array need not have is a group, or a rule where groups would be deep.
-Result<Expression> SchemaWriter::WritePrefix(const ArraySet& array, std::uint64_t count_max,
-                                             const std::string& hint) {
+Result<GrammarExpression> SchemaWriter::WritePrefix(const ArraySet& array, std::uint64_t count_max,
+                                                    const std::string& hint) {
   const std::uint64_t prefix_count = array.prefix.size();
-  std::vector<Expression> tail;  // after the items before the current one, in reverse order
+  std::vector<GrammarExpression> tail;  // after the items before the current one, in reverse order
   if (count_max > prefix_count) {
-    KVD_TRY(const Expression item, ValueOf(array.items, hint + "-item"));
+    KVD_TRY(const GrammarExpression item, ValueOf(array.items, hint + "-item"));
     const std::uint64_t more_min =
         array.count_min > prefix_count ? array.count_min - prefix_count : 0;
     tail.push_back(Repeat(Sequence({Comma(), item}), more_min, count_max - prefix_count));
   }
   std::uint64_t group_count = 0;
   for (std::uint64_t i = std::min(prefix_count, count_max); i-- > 0;) {
-    KVD_TRY(Expression item, ValueOf(array.prefix[i], Concat(hint, "-", i)));
+    KVD_TRY(GrammarExpression item, ValueOf(array.prefix[i], Concat(hint, "-", i)));
     tail.push_back(std::move(item));
     if (i == 0) break;
     tail.push_back(Comma());
     if (i < array.count_min) continue;
     std::ranges::reverse(tail);
-    Expression group = Optional(Sequence(std::move(tail)));
+    GrammarExpression group = Optional(Sequence(std::move(tail)));
     if (++group_count % kGroupsMax == 0) {
       const RuleId rule = book_.Declare(hint + "-rest");
       book_.Define(rule, std::move(group));

@@ -30,20 +30,20 @@ class SchemaWriter {
   friend class ObjectWriter;
 
   // The values that satisfy `nodes`: a reference to a rule. A new rule is named after `hint`.
-  Result<Expression> ValueOf(const NodeSet& nodes, std::string_view hint);
-  Result<Expression> WriteShape(const Shape& shape, const std::string& hint);
-  Result<Expression> WriteAlternative(const Alternative& one, const std::string& hint);
-  Result<Expression> WriteConstants(const Alternative& one);
-  Result<Expression> WriteString(const Alternative& one, const std::string& hint);
-  Result<Expression> WriteArray(const Alternative& one, const std::string& hint);
-  Result<Expression> WritePrefix(const ArraySet& array, std::uint64_t count_max,
-                                 const std::string& hint);
+  Result<GrammarExpression> ValueOf(const NodeSet& nodes, std::string_view hint);
+  Result<GrammarExpression> WriteShape(const Shape& shape, const std::string& hint);
+  Result<GrammarExpression> WriteAlternative(const Alternative& one, const std::string& hint);
+  Result<GrammarExpression> WriteConstants(const Alternative& one);
+  Result<GrammarExpression> WriteString(const Alternative& one, const std::string& hint);
+  Result<GrammarExpression> WriteArray(const Alternative& one, const std::string& hint);
+  Result<GrammarExpression> WritePrefix(const ArraySet& array, std::uint64_t count_max,
+                                        const std::string& hint);
   // Fails unless no written text of `one` is in one of its exclusions.
   Status CheckExclusions(const Alternative& one);
   AutomatonLimits TextLimits();
 
-  Expression Space() { return book_.Shared(SharedRule::kSpace); }
-  Expression Comma() { return Sequence({Literal(","), Space()}); }
+  GrammarExpression Space() { return book_.Shared(SharedRule::kSpace); }
+  GrammarExpression Comma() { return Sequence({Literal(","), Space()}); }
 
   ShapeReader& shapes_;
   RuleBook& book_;

@@ -21,7 +21,7 @@ constexpr std::pair<std::uint32_t, char> kShortEscapes[] = {
 CodePointSet EscapedCharacters() { return CodePointSet::Of({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}); }
 
 // "\u0000" to "\u001F" without those that have a short escape, by their second last digit.
-void AppendControls(const CodePointSet& set, std::vector<Expression>& alternatives) {
+void AppendControls(const CodePointSet& set, std::vector<GrammarExpression>& alternatives) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   for (std::uint32_t high = 0; high < 2; ++high) {
     CodePointSet digits;
@@ -38,8 +38,8 @@ void AppendControls(const CodePointSet& set, std::vector<Expression>& alternativ
   }
 }
 
-Expression RegexText(const RegexNode& node, RuleBook& book) {
-  std::vector<Expression> parts;
+GrammarExpression RegexText(const RegexNode& node, RuleBook& book) {
+  std::vector<GrammarExpression> parts;
   switch (node.kind) {
     case RegexNode::Kind::kSet: return CharacterText(node.set, book);
     case RegexNode::Kind::kRepeat:
@@ -66,8 +66,8 @@ class AutomatonText {
   }
 
   // The texts from the start state on. Rules wait in `open_`, so the calls nest only for groups.
-  Expression Write() {
-    Expression start = StateText(0, 0);
+  GrammarExpression Write() {
+    GrammarExpression start = StateText(0, 0);
     while (!open_.empty()) {
       const std::uint32_t state = open_.back();
       open_.pop_back();
@@ -78,10 +78,10 @@ class AutomatonText {
 
  private:
   // Any number of characters that lead back to the state, then an edge to another one or the end.
-  Expression StateText(std::uint32_t number, int depth) {
+  GrammarExpression StateText(std::uint32_t number, int depth) {
     const Automaton::State& state = automaton_.states[number];
-    Expression loop;
-    std::vector<Expression> ways;
+    GrammarExpression loop;
+    std::vector<GrammarExpression> ways;
     for (const Automaton::Edge& edge : state.edges) {
       if (edge.target == number) {
         loop = Repeat(CharacterText(edge.set, book_), 0, std::nullopt);
@@ -93,7 +93,7 @@ class AutomatonText {
     return Sequence({std::move(loop), Choice(std::move(ways))});
   }
 
-  Expression TargetText(std::uint32_t target, int depth) {
+  GrammarExpression TargetText(std::uint32_t target, int depth) {
     const Automaton::State& state = automaton_.states[target];
     if (state.edges.empty()) return {};
     const bool is_loop = state.edges.size() == 1 && state.edges[0].target == target;
@@ -114,16 +114,16 @@ class AutomatonText {
   std::vector<std::uint32_t> open_;
 };
 
-Expression QuotedText(Expression text) {
+GrammarExpression QuotedText(GrammarExpression text) {
   return Sequence({Literal("\""), std::move(text), Literal("\"")});
 }
 
 }  // namespace
 
-Expression CharacterText(const CodePointSet& set, RuleBook& book) {
+GrammarExpression CharacterText(const CodePointSet& set, RuleBook& book) {
   if (set == CodePointSet::All()) return book.Shared(SharedRule::kCharacter);
   const CodePointSet escaped = EscapedCharacters();
-  std::vector<Expression> alternatives;
+  std::vector<GrammarExpression> alternatives;
   const CodePointSet raw = set.Intersection(escaped.Complement());
   if (!raw.empty()) alternatives.push_back(ClassOf(raw));
   CodePointSet letters;
@@ -154,15 +154,15 @@ std::string QuotedText(std::string_view bytes) {
   return text + '"';
 }
 
-Expression StringOfLength(std::uint64_t length_min, std::optional<std::uint64_t> length_max,
-                          RuleBook& book) {
+GrammarExpression StringOfLength(std::uint64_t length_min, std::optional<std::uint64_t> length_max,
+                                 RuleBook& book) {
   if (length_min == 0 && !length_max) return book.Shared(SharedRule::kString);
   if (length_max) length_max = std::min(*length_max, std::max(length_min, kRepetitionsMax));
   return QuotedText(Repeat(book.Shared(SharedRule::kCharacter), length_min, length_max));
 }
 
-Result<Expression> StringOf(const TextConstraint& constraint, std::string_view hint, RuleBook& book,
-                            const AutomatonLimits& limits) {
+Result<GrammarExpression> StringOf(const TextConstraint& constraint, std::string_view hint,
+                                   RuleBook& book, const AutomatonLimits& limits) {
   if (constraint.length_min > kRepetitionsMax)
     return Fail(Code::kUnsupported, "minLength: more than ", kRepetitionsMax);
   if (constraint.excluded.empty() && constraint.required.empty())

@@ -16,18 +16,18 @@
 namespace kvd::schema {
 
 // One character of `set` inside a string.
-Expression CharacterText(const CodePointSet& set, RuleBook& book);
+GrammarExpression CharacterText(const CodePointSet& set, RuleBook& book);
 
 // The text of exactly `bytes` (valid UTF-8), with quotes.
 std::string QuotedText(std::string_view bytes);
 
 // Strings, with quotes, from `length_min` to `length_max` characters.
-Expression StringOfLength(std::uint64_t length_min, std::optional<std::uint64_t> length_max,
-                          RuleBook& book);
+GrammarExpression StringOfLength(std::uint64_t length_min, std::optional<std::uint64_t> length_max,
+                                 RuleBook& book);
 
 // The strings of a constraint, with quotes. `hint` names the rules that are needed. Errors:
 // kUnsupported: a limit of the automaton.
-Result<Expression> StringOf(const TextConstraint& constraint, std::string_view hint, RuleBook& book,
-                            const AutomatonLimits& limits = {});
+Result<GrammarExpression> StringOf(const TextConstraint& constraint, std::string_view hint,
+                                   RuleBook& book, const AutomatonLimits& limits = {});
 
 }  // namespace kvd::schema

@@ -1,11 +1,31 @@
-// The machines take one byte at a time, so that the result cannot depend on the cuts. Events of the
-// same kind are joined within one Feed.
 #include "text/tool_calls/answer_parser.h"
 
 #include "text/tool_calls/answer_machine.h"
 
 namespace kvd {
 
+// ---- answer event
+void ParsedAnswer::Add(std::span<const AnswerEvent> events) {
+  for (const AnswerEvent& event : events) {
+    switch (event.kind) {
+      case AnswerEvent::Kind::kContent: content += event.text; break;
+      case AnswerEvent::Kind::kReasoning: reasoning += event.text; break;
+      case AnswerEvent::Kind::kCallBegin:
+        calls.push_back(
+            {.id = event.id, .name = event.text, .arguments = {}, .is_complete = false});
+        break;
+      case AnswerEvent::Kind::kArguments: calls.back().arguments += event.text; break;
+      case AnswerEvent::Kind::kCallEnd:
+        calls.back().is_complete = event.is_complete;
+        if (!event.id.empty()) calls.back().id = event.id;
+        break;
+    }
+  }
+}
+
+// ---- answer parser
+// The machines take one byte at a time, so that the result cannot depend on the cuts. Events of the
+// same kind are joined within one Feed.
 void AnswerParser::Machine::Emit(AnswerEvent::Kind kind, std::string_view text) {
   if (!events_->empty() && events_->back().kind == kind) {
     events_->back().text += text;

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "text/json.h"
-#include "text/tool_calls/format_forms.h"
+#include "text/tool_calls/call_reader.h"
 #include "text/tool_calls/grammar_writer.h"
 #include "text/tool_calls/json_scanner.h"
 

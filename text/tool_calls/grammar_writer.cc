@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/utf8.h"
-#include "text/tool_calls/format_forms.h"
+#include "text/tool_calls/call_reader.h"
 #include "text/tool_calls/json_scanner.h"
 
 namespace kvd {

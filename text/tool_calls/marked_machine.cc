@@ -11,7 +11,7 @@
 #include <deque>
 
 #include "text/tool_calls/answer_machine.h"
-#include "text/tool_calls/format_forms.h"
+#include "text/tool_calls/call_reader.h"
 
 namespace kvd {
 namespace {

@@ -1,17 +1,19 @@
-// ToolFormat: how a model writes calls of functions in its answer.
-//
-// A chat template shows the format that its model was trained with. docs/tool_calls.md describes
-// each format. The functions are pure.
+// How a model writes reasoning and calls of functions in its answer.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/error.h"
 
 namespace kvd {
 
+// ToolFormat: how a model writes calls of functions in its answer.
+//
+// A chat template shows the format that its model was trained with. docs/tool_calls.md describes
+// each format. The functions are pure.
 enum class ToolFormat : std::uint8_t {
   kJson,    // {"name": ..., "arguments": {...}} in place of an answer; templates without tools
   kHermes,  // <tool_call>{"name": ..., "arguments": {...}}</tool_call>; Qwen 2.5 and 3, Granite 4
@@ -44,5 +46,17 @@ Result<ToolFormat> ToolFormatOf(std::string_view name);
 
 // Returns the format whose markers the text of the template contains; kJson if it contains none.
 ToolFormat DetectToolFormat(std::string_view chat_template);
+
+// ReasoningTags: the texts around a model's reasoning, in front of its answer.
+struct ReasoningTags {
+  std::string open;   // empty: the model writes no reasoning, or only after a prompt that opens it
+  std::string close;  // empty: the model writes no reasoning
+};
+
+// Returns the tags that the text of a template contains; empty tags if it contains none.
+ReasoningTags DetectReasoningTags(std::string_view chat_template);
+
+// Whether a prompt ends inside reasoning: the model's answer then begins with reasoning.
+bool EndsInReasoning(std::string_view prompt, const ReasoningTags& tags);
 
 }  // namespace kvd

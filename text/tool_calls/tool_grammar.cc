@@ -3,7 +3,6 @@
 #include <set>
 
 #include "text/tool_calls/call_reader.h"
-#include "text/tool_calls/format_forms.h"
 #include "text/tool_calls/grammar_writer.h"
 
 namespace kvd {

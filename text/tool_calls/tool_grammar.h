@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "text/tool_calls/reasoning_tags.h"
 #include "text/tool_calls/tool_format.h"
 #include "text/value.h"
 

@@ -4,7 +4,7 @@
 #include "engine/engine.h"
 #include "engine/forward/encoder.h"
 #include "engine/model/model_config.h"
-#include "kernels/cell_types.h"
+#include "kernels/data_type.h"
 #include "tools/golden/backend.h"
 
 namespace kvd::golden {

@@ -13,8 +13,8 @@
 
 #include "base/text.h"
 #include "engine/model/gguf_file.h"
-#include "engine/vocabulary/read_vocabulary.h"
 #include "engine/vocabulary/vocabulary.h"
+#include "engine/vocabulary/vocabulary_data.h"
 #include "tools/golden/run_case.h"
 
 namespace kvd::golden {

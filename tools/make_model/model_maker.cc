@@ -10,7 +10,7 @@
 
 #include "engine/forward/architectures/architecture.h"
 #include "engine/model/gguf_writer.h"
-#include "engine/model/model_tensors.h"
+#include "engine/model/model_format.h"
 #include "tools/make_model/architecture_metadata.h"
 #include "tools/make_model/random_weights.h"
 

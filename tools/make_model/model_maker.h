@@ -1,6 +1,6 @@
 // Makes a GGUF model of seeded random weights, which the engine can load, from a ModelShape.
 //
-// The list of tensors comes from the engine's own description (engine/model/model_tensors.h), so a
+// The list of tensors comes from the engine's own description (engine/model/model_format.h), so a
 // new architecture needs no list of tensors in make-model. Weights have the standard deviation
 // 1/sqrt(in_features), norms are around 1 and biases around 0, so that activations stay in a normal
 // range. The same shape and seed give the same bytes.

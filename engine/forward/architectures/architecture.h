@@ -1,9 +1,10 @@
 // ArchitectureDefinition: how the metadata of one architecture is read, which tensors it has, and
 // what its layers compute.
 //
-// Each family has one file under engine/forward/architectures; registry.cc lists the definitions. A
-// new architecture needs an enumerator in model_config.h, a file under
-// engine/forward/architectures, a line in registry.cc, and a golden case.
+// Each family has one file under engine/forward/architectures; definitions.h declares the
+// definitions, and registry.cc lists them. A new architecture needs an enumerator in
+// model_config.h, a definition in the file of its family or in a new one, a line in definitions.h
+// and in registry.cc, and a golden case.
 #pragma once
 
 #include <cstddef>

@@ -1,13 +1,13 @@
 // x += Mixer(Norm(x)), x += FeedForward(Norm(x)). The mixer is attention in layers that have KV
 // heads and a short convolution in the other layers. Names and defaults are those of llama.cpp
 // (src/models/lfm2.cpp).
-#include "engine/forward/architectures/lfm2.h"
+#include "engine/forward/architectures/definitions.h"
 
 #include "engine/forward/architectures/common_tensors.h"
 #include "engine/forward/architectures/transformer.h"
 #include "engine/forward/layers/attention_layer.h"
+#include "engine/forward/layers/convolutions.h"
 #include "engine/forward/layers/feed_forward.h"
-#include "engine/forward/layers/short_convolution.h"
 #include "engine/model/attention_config.h"
 
 namespace kvd {

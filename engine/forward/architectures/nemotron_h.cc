@@ -1,11 +1,10 @@
 // x += Layer(Norm(x)), where a layer is Mamba-2, or attention without positions, or a feed-forward
 // or experts with squared ReLU (NVIDIA 2025). Names and defaults are those of llama.cpp
 // (src/models/nemotron-h.cpp).
-#include "engine/forward/architectures/nemotron_h.h"
+#include "engine/forward/architectures/definitions.h"
 
 #include "engine/forward/architectures/common_tensors.h"
-#include "engine/forward/architectures/expert_tensors.h"
-#include "engine/forward/architectures/mamba_parts.h"
+#include "engine/forward/architectures/mamba.h"
 #include "engine/forward/layers/attention_layer.h"
 #include "engine/forward/layers/experts.h"
 #include "engine/forward/layers/feed_forward.h"

@@ -1,7 +1,7 @@
 // qwen35, qwen35moe and qwen3next: x += Mixer(Norm(x)), x += FeedForward(Norm(x)). The mixer is
 // attention with an output gate in the last of every full_attention_interval layers, and a gated
 // delta net in the other layers. Names and defaults are those of llama.cpp (src/models/qwen35.cpp).
-#include "engine/forward/architectures/qwen35.h"
+#include "engine/forward/architectures/definitions.h"
 
 #include <string>
 #include <vector>
@@ -10,7 +10,6 @@
 #include "engine/forward/architectures/transformer.h"
 #include "engine/forward/layers/attention_layer.h"
 #include "engine/forward/layers/feed_forward.h"
-#include "engine/forward/layers/gated_delta_net.h"
 #include "engine/forward/layers/linear_attention.h"
 #include "engine/model/attention_config.h"
 

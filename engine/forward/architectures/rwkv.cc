@@ -1,6 +1,6 @@
 // x += TimeMix(Norm(x)), x += ChannelMix(Norm(x)); the embeddings are normed first. Names, shapes
 // and defaults are those of llama.cpp (src/models/rwkv6.cpp and rwkv7.cpp).
-#include "engine/forward/architectures/rwkv.h"
+#include "engine/forward/architectures/definitions.h"
 
 #include <array>
 #include <string>

@@ -2,15 +2,14 @@
 // Decoder: x += Attention(Norm(x)) with causal attention, x += CrossAttention(Norm(x)) to the
 // encoder's output rows, x += FeedForward(Norm(x)). Attention scores get a bias by distance and are
 // not scaled (Raffel et al. 2020; gated feed-forwards: Shazeer 2020).
-#include "engine/forward/architectures/t5.h"
+#include "engine/forward/architectures/definitions.h"
 
 #include <array>
 
 #include "engine/forward/architectures/common_tensors.h"
 #include "engine/forward/layers/attention_layer.h"
-#include "engine/forward/layers/cross_attention.h"
 #include "engine/forward/layers/feed_forward.h"
-#include "engine/forward/layers/plain_attention.h"
+#include "engine/forward/layers/t5_attention.h"
 #include "engine/model/attention_config.h"
 
 namespace kvd {

@@ -5,8 +5,7 @@
 #include <iterator>
 #include <vector>
 
-#include "engine/forward/architectures/encoder_config.h"
-#include "engine/forward/architectures/encoder_tensors.h"
+#include "engine/forward/architectures/encoder_parts.h"
 #include "engine/forward/layers/attention_layer.h"
 #include "engine/forward/layers/experts.h"
 #include "engine/model/attention_config.h"

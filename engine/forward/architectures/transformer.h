@@ -6,8 +6,7 @@
 
 #include "engine/forward/architectures/architecture.h"
 #include "engine/forward/architectures/common_tensors.h"
-#include "engine/forward/architectures/expert_tensors.h"
-#include "engine/forward/architectures/text_layers.h"
+#include "engine/forward/architectures/encoder_parts.h"
 #include "engine/forward/layers/feed_forward.h"
 
 namespace kvd {

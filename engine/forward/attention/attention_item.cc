@@ -8,9 +8,8 @@
 #include <limits>
 #include <span>
 
-#include "engine/forward/attention/cells_ahead.h"
-#include "engine/forward/compute/portable_exp.h"
-#include "kernels/bf16_panel.h"
+#include "engine/forward/compute/portable_math.h"
+#include "kernels/panels.h"
 
 namespace kvd {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "engine/forward/compute/compute.h"
 #include "engine/memory/memory.h"
-#include "engine/model/model_ropes.h"
+#include "engine/model/rope_table.h"
 
 namespace kvd {
 

@@ -1,8 +1,3 @@
-// A unit of work is a tile of queries of one head. The worker's workspace holds queries and values
-// [kTileQueries, head_dim], scores [kTileQueries, kRunKeys], and the panel of a run's keys.
-//
-// The keys that a query sees are a range, and both ends of the range rise with the query's
-// position. Of a tile, the queries that see a key of a run are therefore consecutive.
 #include "engine/forward/attention/text_attention.h"
 
 #include <algorithm>
@@ -13,6 +8,14 @@
 #include <limits>
 
 namespace kvd {
+
+// ---- text attention
+// A unit of work is a tile of queries of one head. The worker's workspace holds queries and values
+// [kTileQueries, head_dim], scores [kTileQueries, kRunKeys], and the panel of a run's keys.
+//
+// The keys that a query sees are a range, and both ends of the range rise with the query's
+// position. Of a tile, the queries that see a key of a run are therefore consecutive.
+
 namespace {
 
 constexpr std::size_t kTileQueries = 64;
@@ -164,6 +167,33 @@ void RunTextAttention(const Compute& compute, const TextAttentionShape& shape,
              out);
   };
   compute.pool->Run((query_count + kTileQueries - 1) / kTileQueries * shape.head_count, run);
+}
+
+// ---- plain text attention
+// A unit of work is one head of the text's attention.
+void RunPlainTextAttention(const Compute& compute, const PlainTextShape& shape,
+                           const PositionBias& bias, const float* q, const float* k, const float* v,
+                           float* out) {
+  const std::size_t head_dim = shape.head_dim;
+  const std::size_t row_floats = shape.head_count * head_dim;
+  compute.pool->Run(shape.head_count, [&](std::uint32_t, std::size_t head) {
+    HeadKeys keys(*compute.kernels, shape.key_count, shape.key_count, head_dim);
+    for (std::size_t i = 0; i < shape.key_count; ++i) {
+      const std::size_t at = i * row_floats + head * head_dim;
+      std::copy_n(k + at, head_dim, keys.key(i));
+      keys.SetValue(i, v + at);
+    }
+    constexpr auto kReach = static_cast<std::ptrdiff_t>(kBiasReach);
+    const float* const middle = bias.table.data() + head * bias.distances + kReach;
+    for (std::size_t row = 0; row < shape.row_count; ++row) {
+      const auto position = static_cast<std::ptrdiff_t>(shape.first_row + row);
+      const auto bias_of = [&](std::size_t i) {
+        return middle[std::clamp(static_cast<std::ptrdiff_t>(i) - position, -kReach, kReach)];
+      };
+      const std::size_t at = row * row_floats + head * head_dim;
+      keys.Attend(q + at, shape.key_count, bias_of, out + at);
+    }
+  });
 }
 
 }  // namespace kvd

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/rounding.h"
 #include "engine/forward/compute/step_profile.h"
-#include "kernels/bf16_panel.h"
+#include "kernels/panels.h"
 #include "kernels/quantized_row.h"
 
 namespace kvd {

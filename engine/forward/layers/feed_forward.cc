@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "engine/forward/compute/activations.h"
+#include "engine/forward/compute/row_functions.h"
 #include "engine/forward/compute/step_profile.h"
 
 namespace kvd {

@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "engine/forward/pass/forward_pass.h"
-#include "engine/model/feed_forward_weights.h"
+#include "engine/model/layer_weights.h"
 
 namespace kvd {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/rounding.h"
-#include "engine/forward/layers/causal_convolution.h"
+#include "engine/forward/layers/convolutions.h"
 
 namespace kvd {
 namespace {

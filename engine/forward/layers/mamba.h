@@ -8,7 +8,7 @@
 #include <cstddef>
 
 #include "engine/forward/pass/forward_pass.h"
-#include "engine/model/mamba_weights.h"
+#include "engine/model/recurrent_weights.h"
 
 namespace kvd {
 

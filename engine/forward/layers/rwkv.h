@@ -8,10 +8,54 @@
 #include <cstddef>
 #include <span>
 
+#include "engine/forward/compute/row_functions.h"
+#include "engine/forward/layers/linear_attention.h"
 #include "engine/forward/pass/forward_pass.h"
-#include "engine/model/rwkv_weights.h"
+#include "engine/model/recurrent_weights.h"
 
 namespace kvd {
+
+// The heads of an RWKV time mix: the norms of the heads, and the scans of the heads, which the
+// threads divide among them.
+
+// Scratch::kNormed = layer_norm(stream).
+const RowBuffer& LayerNormedStream(ForwardPass& pass, const NormWeights& weights);
+// y = layer norm of each head's elements, multiplied by the weights, plus the biases.
+void NormHeads(ForwardPass& pass, const NormWeights& weights, const RowBuffer& y);
+
+// Calls scan(head_rows, first_row, first) for each head of each sequence. The head's elements are
+// [first, first + head_size) of each row of the sequence; the sequence's rows start at row
+// first_row.
+template <class Scan>
+void ForHeads(ForwardPass& pass, std::size_t layer, const Scan& scan) {
+  const std::size_t width = pass.config().embedding_size;
+  const std::size_t size = pass.config().rwkv.head_size;
+  const std::size_t head_count = width / size;
+  const std::size_t operations = pass.row_count() * width * size;
+  pass.ForUnits(pass.sequences().size() * head_count, operations, [&](std::size_t unit) {
+    const std::size_t s = unit / head_count;
+    const std::size_t head = unit % head_count;
+    const kernels::HeadRows head_rows = RowsOfHead(
+        pass.State(s, layer), 2 * width + head * size * size, size, pass.sequences()[s].row_count);
+    scan(head_rows, pass.sequences()[s].first_row, head * size);
+    pass.CheckFinite(s, head_rows.to, size * size);
+  });
+}
+
+// RWKV's token shift: the difference between the previous token's row and a token's own row.
+//
+// The state of a token shift is the row of the last token: [embedding_size], zeros before the first
+// token.
+
+// difference[row] = x[previous row of the same sequence] - x[row]; rows of embedding_size. The row
+// of the token before the ubatch is read from the token shift's state, which starts at
+// `state_offset` floats of the layer's state. The last row of the ubatch is written to the state.
+void RunTokenShift(ForwardPass& pass, std::size_t layer, std::size_t state_offset,
+                   const RowBuffer& x, const RowBuffer& difference);
+
+// y[row] = x[row] + difference[row] * mix, for every row.
+void MixRows(ForwardPass& pass, const RowBuffer& x, const RowBuffer& difference, const float* mix,
+             const RowBuffer& y);
 
 std::size_t RwkvStateFloats(const ModelConfig& config);
 

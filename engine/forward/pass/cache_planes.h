@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/memory/cell_layout.h"
+#include "engine/memory/geometry.h"
 #include "engine/model/model_config.h"
 #include "kernels/data_type.h"
 #include "state_layout/cached_rows.h"

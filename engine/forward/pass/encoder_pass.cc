@@ -3,11 +3,9 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "engine/forward/attention/plain_text_attention.h"
 #include "engine/forward/attention/text_attention.h"
-#include "engine/forward/compute/activations.h"
-#include "engine/forward/compute/layer_norm.h"
 #include "engine/forward/compute/linear.h"
+#include "engine/forward/compute/row_functions.h"
 
 namespace kvd {
 

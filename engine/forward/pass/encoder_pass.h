@@ -19,7 +19,7 @@
 #include "base/ids.h"
 #include "engine/forward/compute/compute.h"
 #include "engine/forward/compute/linear.h"
-#include "engine/model/encoder_layer_weights.h"
+#include "engine/model/layer_weights.h"
 #include "engine/model/model_config.h"
 #include "engine/model/model_weights.h"
 #include "engine/model/rope_table.h"

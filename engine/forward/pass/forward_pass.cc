@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/rounding.h"
-#include "engine/forward/compute/layer_norm.h"
+#include "engine/forward/compute/row_functions.h"
 #include "engine/forward/compute/step_profile.h"
 #include "engine/model/model_format.h"
 

@@ -17,14 +17,12 @@
 #include "engine/forward/attention/attention.h"
 #include "engine/forward/compute/compute.h"
 #include "engine/forward/compute/linear.h"
-#include "engine/forward/pass/expert_work.h"
-#include "engine/forward/pass/head_products.h"
 #include "engine/forward/pass/row_buffer.h"
-#include "engine/memory/cell_layout.h"
+#include "engine/memory/geometry.h"
 #include "engine/memory/memory.h"
 #include "engine/model/model_config.h"
-#include "engine/model/model_ropes.h"
 #include "engine/model/model_weights.h"
+#include "engine/model/rope_table.h"
 
 namespace kvd {
 

@@ -29,7 +29,7 @@
 #include <thread>
 
 #include "base/sanitizers.h"
-#include "engine/saved_state/state_file_writer.h"
+#include "engine/saved_state/state_file.h"
 
 namespace kvd {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "engine/model/gguf_file.h"
 #include "engine/sampling/dry.h"
-#include "engine/vocabulary/read_vocabulary.h"
+#include "engine/vocabulary/vocabulary_data.h"
 
 namespace kvd {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "base/check.h"
 #include "engine/forward/encoder.h"
-#include "engine/memory/hold_and_restore.h"
+#include "engine/memory/holds_and_restores.h"
 #include "engine/memory/memory_segments.h"
 #include "engine/work/encoder_work.h"
-#include "engine/work/rewrite_work.h"
+#include "engine/work/engine_work.h"
 #include "tests/support/into.h"
 
 namespace kvd::test {

@@ -17,14 +17,13 @@
 
 #include "engine/engine.h"
 #include "engine/forward/compute/step_profile.h"
-#include "engine/memory/cell_layout.h"
+#include "engine/memory/geometry.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/memory_home.h"
 #include "engine/model/model_config.h"
 #include "engine/model/model_fingerprint.h"
-#include "engine/model/model_ropes.h"
+#include "engine/model/rope_table.h"
 #include "engine/tuning/tuning_run.h"
-#include "engine/tuning/tuning_state.h"
 #include "engine/vocabulary/vocabulary.h"
 
 namespace kvd::test {

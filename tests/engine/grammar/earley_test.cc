@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/grammar/grammar_matcher.h"
+#include "engine/grammar/grammar.h"
 #include "tests/engine/grammar/grammar_texts.h"
 #include "tests/support/test_scale.h"
 

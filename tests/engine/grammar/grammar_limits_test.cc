@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/grammar/grammar_matcher.h"
+#include "engine/grammar/grammar.h"
 #include "tests/engine/grammar/grammar_texts.h"
 #include "tests/support/counting_work.h"
 

@@ -1,4 +1,4 @@
-#include "engine/grammar/grammar_matcher.h"
+#include "engine/grammar/grammar.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

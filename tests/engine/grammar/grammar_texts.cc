@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "engine/vocabulary/byte_alphabet.h"
+#include "engine/vocabulary/byte_pair.h"
 
 namespace kvd::test {
 namespace {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "engine/grammar/grammar.h"
-#include "engine/grammar/grammar_matcher.h"
 #include "engine/grammar/grammar_vocabulary.h"
 #include "engine/vocabulary/vocabulary.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/grammar/vocabulary_trie.h"
+#include "engine/grammar/grammar_vocabulary.h"
 #include "tests/engine/grammar/grammar_texts.h"
 
 namespace kvd {

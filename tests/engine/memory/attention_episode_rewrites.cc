@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "engine/memory/cell_rewrite.h"
+#include "engine/memory/cell_rewrites.h"
 #include "tests/engine/memory/rewrite_all.h"
 #include "tests/engine/memory/tag_rotator.h"
 #include "tests/support/into.h"

@@ -1,5 +1,5 @@
 // Compares EvictionOrder with a naive implementation that examines all sequences.
-#include "engine/memory/eviction_order.h"
+#include "engine/memory/prefix_tables.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/memory/free_set.h"
+#include "engine/memory/item_sets.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Tests the history of a sequence: its parent and its last 32 edits.
-#include "engine/memory/history.h"
+#include "engine/memory/record_functions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

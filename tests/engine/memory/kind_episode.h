@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/memory/hold_and_restore.h"
+#include "engine/memory/holds_and_restores.h"
 #include "tests/engine/memory/memory_fixture.h"
 #include "tests/engine/memory/model_run.h"
 #include "tests/engine/memory/reference_memory.h"

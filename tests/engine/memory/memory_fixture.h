@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/memory/hold_and_restore.h"
+#include "engine/memory/holds_and_restores.h"
 #include "engine/memory/memory.h"
 #include "engine/memory/rebuild.h"
 #include "tests/support/into.h"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "engine/memory/cell_rewrite.h"
+#include "engine/memory/cell_rewrites.h"
 #include "tests/engine/memory/memory_fixture.h"
 #include "tests/engine/memory/rewrite_all.h"
 #include "tests/support/into.h"

@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "engine/memory/hold_and_restore.h"
+#include "engine/memory/holds_and_restores.h"
 #include "tests/engine/memory/memory_fixture.h"
 
 namespace kvd {

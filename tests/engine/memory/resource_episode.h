@@ -14,8 +14,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "engine/memory/cell_rewrite.h"
-#include "engine/memory/hold_and_restore.h"
+#include "engine/memory/cell_rewrites.h"
+#include "engine/memory/holds_and_restores.h"
 #include "tests/engine/memory/held_resources.h"
 #include "tests/engine/memory/kind_episode.h"
 #include "tests/engine/memory/memory_fixture.h"

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "engine/memory/hold_and_restore.h"
+#include "engine/memory/holds_and_restores.h"
 #include "tests/engine/memory/memory_fixture.h"
 #include "tests/support/into.h"
 

@@ -1,4 +1,4 @@
-#include "engine/sampling/allowed_tokens.h"
+#include "engine/sampling/candidates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/sampling/kept_sampler.h"
-#include "engine/sampling/mersenne_stream.h"
+#include "engine/sampling/llama_candidates.h"
 #include "engine/sampling/sampler.h"
 #include "tests/engine/sampling/recorded_samplers.h"
 #include "tests/support/test_scale.h"

@@ -9,13 +9,10 @@
 #include <random>
 #include <vector>
 
-#include "engine/sampling/adaptive_p.h"
+#include "engine/forward/compute/portable_math.h"
+#include "engine/sampling/adaptive_draws.h"
 #include "engine/sampling/dry.h"
-#include "engine/sampling/mirostat.h"
-#include "engine/sampling/portable_math.h"
-#include "engine/sampling/temperature.h"
-#include "engine/sampling/top_n_sigma.h"
-#include "engine/sampling/xtc.h"
+#include "engine/sampling/sampler_steps.h"
 
 namespace kvd::samplers_test {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "engine/forward/architectures/architecture.h"
 #include "engine/model/model_config.h"
-#include "engine/work/cell_rotator.h"
-#include "kernels/cell_types.h"
+#include "engine/work/pool_cells.h"
+#include "kernels/data_type.h"
 #include "tests/engine/memory/rewrite_all.h"
 #include "tests/engine/saved_state/copy_sequence.h"
 #include "tests/support/parameter_name.h"

@@ -11,8 +11,8 @@
 #include <limits>
 
 #include "engine/forward/architectures/architecture.h"
-#include "engine/saved_state/byte_planes.h"
-#include "engine/saved_state/state_file_writer.h"
+#include "engine/saved_state/section_codec.h"
+#include "engine/saved_state/state_file.h"
 #include "tests/engine/saved_state/state_folder.h"
 #include "tests/support/test_scale.h"
 #include "tests/support/tiny_model.h"

@@ -10,7 +10,7 @@
 
 #include "engine/forward/architectures/architecture.h"
 #include "engine/model/model_config.h"
-#include "engine/saved_state/state_file_writer.h"
+#include "engine/saved_state/state_file.h"
 #include "tests/engine/saved_state/state_folder.h"
 #include "tests/support/parameter_name.h"
 #include "tests/support/same_bits.h"

@@ -1,8 +1,8 @@
-#include "engine/tuning/machine_identity.h"
+#include "engine/tuning/tuning_file.h"
 
 #include <gtest/gtest.h>
 
-#include "engine/tuning/cpu_defaults.h"
+#include "engine/tuning/choice_table.h"
 
 namespace kvd {
 namespace {

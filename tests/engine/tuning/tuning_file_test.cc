@@ -15,7 +15,7 @@
 
 #include "base/crc32c.h"
 #include "base/unique_fd.h"
-#include "engine/tuning/tuning_state.h"
+#include "engine/tuning/tuning_run.h"
 
 namespace kvd {
 namespace {

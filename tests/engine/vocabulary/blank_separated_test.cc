@@ -1,4 +1,4 @@
-#include "engine/vocabulary/blank_separated.h"
+#include "engine/vocabulary/simple_tokenizers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

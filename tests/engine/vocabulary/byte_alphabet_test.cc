@@ -1,4 +1,4 @@
-#include "engine/vocabulary/byte_alphabet.h"
+#include "engine/vocabulary/byte_pair.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,6 @@
 #include <random>
 #include <set>
 
-#include "engine/vocabulary/byte_alphabet.h"
 #include "tests/engine/vocabulary/vocabulary_case.h"
 #include "tests/support/test_scale.h"
 

@@ -1,4 +1,4 @@
-#include "engine/vocabulary/character_pair.h"
+#include "engine/vocabulary/byte_pair.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

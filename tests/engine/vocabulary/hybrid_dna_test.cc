@@ -1,4 +1,4 @@
-#include "engine/vocabulary/hybrid_dna.h"
+#include "engine/vocabulary/simple_tokenizers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

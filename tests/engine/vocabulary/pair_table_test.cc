@@ -1,8 +1,6 @@
-#include "engine/vocabulary/pair_table.h"
+#include "engine/vocabulary/merge_rules.h"
 
 #include <gtest/gtest.h>
-
-#include "engine/vocabulary/merge_rules.h"
 
 namespace kvd {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/vocabulary/read_vocabulary.h"
+#include "engine/vocabulary/vocabulary_data.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

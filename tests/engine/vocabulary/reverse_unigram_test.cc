@@ -1,4 +1,4 @@
-#include "engine/vocabulary/reverse_unigram.h"
+#include "engine/vocabulary/unigram.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

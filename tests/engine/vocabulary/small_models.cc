@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/vocabulary/byte_alphabet.h"
+#include "engine/vocabulary/byte_pair.h"
 
 namespace kvd::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/vocabulary/space_boundaries.h"
+#include "engine/vocabulary/escaped_spaces.h"
 
 #include <gtest/gtest.h>
 

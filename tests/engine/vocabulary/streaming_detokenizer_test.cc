@@ -1,4 +1,4 @@
-#include "engine/vocabulary/streaming_detokenizer.h"
+#include "engine/vocabulary/vocabulary.h"
 
 #include <gtest/gtest.h>
 

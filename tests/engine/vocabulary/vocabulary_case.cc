@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "engine/model/gguf_file.h"
-#include "engine/vocabulary/byte_alphabet.h"
-#include "engine/vocabulary/read_vocabulary.h"
+#include "engine/vocabulary/byte_pair.h"
+#include "engine/vocabulary/vocabulary_data.h"
 #include "tests/support/shared_files.h"
 
 namespace kvd {

@@ -1,4 +1,4 @@
-#include "engine/vocabulary/word_memo.h"
+#include "engine/vocabulary/word_merger.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

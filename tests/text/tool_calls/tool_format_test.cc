@@ -13,7 +13,6 @@
 
 #include "tests/text/tool_calls/answer_cases.h"
 #include "text/json.h"
-#include "text/tool_calls/reasoning_tags.h"
 #include "text/tool_calls/tool_table.h"
 
 namespace kvd {

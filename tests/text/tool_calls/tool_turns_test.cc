@@ -16,8 +16,8 @@
 #include <optional>
 
 #include "engine/model/gguf_file.h"
-#include "engine/vocabulary/read_vocabulary.h"
 #include "engine/vocabulary/vocabulary.h"
+#include "engine/vocabulary/vocabulary_data.h"
 #include "tests/support/shared_files.h"
 #include "tests/text/tool_calls/answer_cases.h"
 #include "tests/text/tool_calls/call_texts.h"

@@ -1,4 +1,4 @@
-#include "engine/forward/compute/activations.h"
+#include "engine/forward/compute/row_functions.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,6 @@
 #include <limits>
 #include <random>
 #include <vector>
-
-#include "engine/forward/compute/layer_norm.h"
 
 namespace kvd {
 namespace {

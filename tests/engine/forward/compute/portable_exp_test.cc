@@ -1,4 +1,4 @@
-#include "engine/forward/compute/portable_exp.h"
+#include "engine/forward/compute/portable_math.h"
 
 #include <gtest/gtest.h>
 

@@ -12,8 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/forward/compute/float_buffer.h"
-#include "engine/forward/compute/processors.h"
+#include "engine/forward/compute/compute.h"
 
 namespace kvd {
 namespace {

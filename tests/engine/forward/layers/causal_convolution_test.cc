@@ -1,4 +1,4 @@
-#include "engine/forward/layers/causal_convolution.h"
+#include "engine/forward/layers/convolutions.h"
 
 #include <gtest/gtest.h>
 

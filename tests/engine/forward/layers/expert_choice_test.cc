@@ -1,5 +1,5 @@
 // ChooseExperts compared with a plain reference in double precision on seeded random logits.
-#include "engine/forward/layers/expert_choice.h"
+#include "engine/forward/layers/experts.h"
 
 #include <gtest/gtest.h>
 
