@@ -39,7 +39,7 @@ std::shared_ptr<const GrammarVocabulary> MakeVocabulary() {
 
 void CheckError(const Error& error) {
   KVD_ASSERT(!error.message.empty());
-  KVD_ASSERT(error.code == Code::kInvalidArgument || error.code == Code::kNoSpace);
+  KVD_ASSERT(error.code == Code::kInvalidArgument || error.code == Code::kTooLarge);
 }
 
 void CheckMask(const GrammarMatcher& matcher, const TokenMask& mask, std::uint8_t choice) {

@@ -35,7 +35,7 @@ jinja::RenderOptions SmallLimits() {
 void CheckError(const Error& error) {
   KVD_ASSERT(!error.message.empty() || error.code == Code::kInvalidArgument);
   KVD_ASSERT(error.code == Code::kInvalidArgument || error.code == Code::kUnsupported ||
-             error.code == Code::kNoSpace);
+             error.code == Code::kTooLarge);
 }
 
 Value CheckJson(std::string_view text) {

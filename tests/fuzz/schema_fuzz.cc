@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
     KVD_ASSERT(!grammar.error().message.empty());
     KVD_ASSERT(grammar.error().code == Code::kInvalidArgument ||
                grammar.error().code == Code::kUnsupported ||
-               grammar.error().code == Code::kNoSpace);
+               grammar.error().code == Code::kTooLarge);
     return 0;
   }
   KVD_ASSERT(SchemaGrammar(input, SmallLimits()).value() == *grammar);
