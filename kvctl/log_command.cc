@@ -28,7 +28,7 @@ std::string TimeText(std::uint64_t unix_ms) {
 
 std::string VerbText(std::uint16_t verb) {
   if (verb == 0) return "the daemon";
-  const wire::CommandRow* const row = wire::FindVerb(verb);
+  const wire::VerbRow* const row = wire::FindVerb(verb);
   return row == nullptr ? Concat("verb ", verb) : std::string(row->name);
 }
 
