@@ -11,11 +11,28 @@
 namespace kvd::kvctl {
 namespace {
 
+using SequenceFlag = Flag<CommandLine>;
+
+// Each of these takes the function that stores the value in the options of its verb.
+constexpr SequenceFlag HandleArgument(decltype(SequenceFlag::take) take) {
+  return {.names = "handle",
+          .help = "Handle of a sequence, as in ps.",
+          .take = take,
+          .is_required = true};
+}
+constexpr SequenceFlag HandlesArgument(decltype(SequenceFlag::take) take) {
+  return {.names = "handle",
+          .help = "Handles of sequences, as in ps.",
+          .take = take,
+          .is_required = true,
+          .is_list = true};
+}
+constexpr SequenceFlag OtherSessionsFlag(decltype(SequenceFlag::take) take) {
+  return SwitchFlag("-f --force", "Act also on sequences of your other sessions.", take);
+}
+
 constexpr auto kForkFlags = std::to_array<Flag<CommandLine>>({
-    {.names = "handle",
-     .help = "Handle of a sequence, as in ps.",
-     .take = TakeMore<&CommandLine::sequence, &SequenceOptions::handles>,
-     .is_required = true},
+    HandleArgument(TakeMore<&CommandLine::sequence, &SequenceOptions::handles>),
     ValueFlag("-c --count", "N", "Number of forks. Default: 1. Range: 1 to 1024.",
               TakeNumber<1, 1024, &CommandLine::sequence, &SequenceOptions::fork_count>),
     ValueFlag("--cells", "N",
@@ -26,27 +43,16 @@ constexpr auto kForkFlags = std::to_array<Flag<CommandLine>>({
 });
 
 constexpr auto kRmFlags = std::to_array<Flag<CommandLine>>({
-    {.names = "handle",
-     .help = "Handles of sequences, as in ps.",
-     .take = TakeMore<&CommandLine::sequence, &SequenceOptions::handles>,
-     .is_required = true,
-     .is_list = true},
-    SwitchFlag("-f --force", "Act also on sequences of your other sessions.",
-               TakeSwitch<&CommandLine::sequence, &SequenceOptions::is_forced>),
+    HandlesArgument(TakeMore<&CommandLine::sequence, &SequenceOptions::handles>),
+    OtherSessionsFlag(TakeSwitch<&CommandLine::sequence, &SequenceOptions::is_forced>),
 });
 
 constexpr auto kLogFlags = std::to_array<Flag<CommandLine>>({
-    {.names = "handle",
-     .help = "Handle of a sequence, as in ps.",
-     .take = TakeMore<&CommandLine::sequence, &SequenceOptions::handles>,
-     .is_required = true},
+    HandleArgument(TakeMore<&CommandLine::sequence, &SequenceOptions::handles>),
 });
 
 constexpr auto kTextFlags = std::to_array<Flag<CommandLine>>({
-    {.names = "handle",
-     .help = "Handle of a sequence, as in ps.",
-     .take = TakeMore<&CommandLine::sequence, &SequenceOptions::handles>,
-     .is_required = true},
+    HandleArgument(TakeMore<&CommandLine::sequence, &SequenceOptions::handles>),
     SwitchFlag("--special", "Show special tokens.",
                TakeSwitch<&CommandLine::sequence, &SequenceOptions::shows_special>),
 });
@@ -79,10 +85,7 @@ constexpr auto kSequenceVerbs = std::to_array<CommandRow>({
 });
 
 constexpr auto kPublishFlags = std::to_array<Flag<CommandLine>>({
-    {.names = "handle",
-     .help = "Handle of a sequence, as in ps.",
-     .take = TakeText<&CommandLine::snapshot, &SnapshotOptions::handle>,
-     .is_required = true},
+    HandleArgument(TakeText<&CommandLine::snapshot, &SnapshotOptions::handle>),
     {.names = "name",
      .help = "Name of the snapshot.",
      .take = TakeText<&CommandLine::snapshot, &SnapshotOptions::name>,
@@ -141,10 +144,7 @@ constexpr auto kSnapshotVerbs = std::to_array<CommandRow>({
 });
 
 constexpr auto kSaveFlags = std::to_array<Flag<CommandLine>>({
-    {.names = "handle",
-     .help = "Handle of a sequence, as in ps.",
-     .take = TakeText<&CommandLine::saved, &SavedOptions::handle>,
-     .is_required = true},
+    HandleArgument(TakeText<&CommandLine::saved, &SavedOptions::handle>),
     {.names = "name",
      .help = "Name of the file.",
      .take = TakeText<&CommandLine::saved, &SavedOptions::name>,
@@ -214,29 +214,19 @@ constexpr auto kWarmFlags = std::to_array<Flag<CommandLine>>({
 });
 
 constexpr auto kLifeFlags = std::to_array<Flag<CommandLine>>({
-    {.names = "handle",
-     .help = "Handles of sequences, as in ps.",
-     .take = TakeMore<&CommandLine::life, &LifeOptions::handles>,
-     .is_required = true,
-     .is_list = true},
+    HandlesArgument(TakeMore<&CommandLine::life, &LifeOptions::handles>),
     ValueFlag("--ttl", "SECONDS",
               "Time in seconds after which the sequence is dropped. 0: it does not expire. "
               "Default: 0. Range: 0 to 31536000.",
               TakeNumber<0, wire::kTtlSecondsMax, &CommandLine::life, &LifeOptions::ttl_seconds>),
     SwitchFlag("--ephemeral", "Let no prompt reuse the sequence, and drop it when it is released.",
                TakeSwitch<&CommandLine::life, &LifeOptions::is_ephemeral>),
-    SwitchFlag("-f --force", "Act also on sequences of your other sessions.",
-               TakeSwitch<&CommandLine::life, &LifeOptions::is_forced>),
+    OtherSessionsFlag(TakeSwitch<&CommandLine::life, &LifeOptions::is_forced>),
 });
 
 constexpr auto kPinFlags = std::to_array<Flag<CommandLine>>({
-    {.names = "handle",
-     .help = "Handles of sequences, as in ps.",
-     .take = TakeMore<&CommandLine::prefix, &PrefixFlags::handles>,
-     .is_required = true,
-     .is_list = true},
-    SwitchFlag("-f --force", "Act also on sequences of your other sessions.",
-               TakeSwitch<&CommandLine::prefix, &PrefixFlags::is_forced>),
+    HandlesArgument(TakeMore<&CommandLine::prefix, &PrefixFlags::handles>),
+    OtherSessionsFlag(TakeSwitch<&CommandLine::prefix, &PrefixFlags::is_forced>),
 });
 
 constexpr auto kDropFlags = std::to_array<Flag<CommandLine>>({
@@ -295,10 +285,7 @@ constexpr auto kImportFlags = std::to_array<Flag<CommandLine>>({
 });
 
 constexpr auto kExportFlags = std::to_array<Flag<CommandLine>>({
-    {.names = "handle",
-     .help = "Handle of a sequence, as in ps.",
-     .take = TakeText<&CommandLine::llama, &LlamaOptions::handle>,
-     .is_required = true},
+    HandleArgument(TakeText<&CommandLine::llama, &LlamaOptions::handle>),
     {.names = "file",
      .help = "Path of the file to write.",
      .take = TakeText<&CommandLine::llama, &LlamaOptions::path>,
