@@ -186,8 +186,8 @@ void ThreadWorkers::CallWithoutTurn(Job& job, const std::function<void()>& call)
 void ThreadWorkers::RunThread(Thread& thread) {
   // A job's thread inherits the priority of the io thread, which may be higher, so the thread
   // resets its priority.
-  constexpr id_t kThisThread = 0;
-  (void)::setpriority(PRIO_PROCESS, kThisThread, 0);
+  constexpr id_t kSelf = 0;
+  (void)::setpriority(PRIO_PROCESS, kSelf, 0);
   MutexLock lock(mutex_);
   for (;;) {
     while (thread.job == nullptr && !stops_) thread.piece_came.Wait(mutex_);

@@ -188,11 +188,11 @@ void LlamaCandidates::ScaleByEntropy(float temperature, float range, float expon
 // The formulas are those of KeepZipf of adaptive_draws.h. A size that is not an integer of 32 bits
 // counts as 1, as the conversion of x86 makes it.
 void LlamaCandidates::KeepZipf(float mu, std::uint32_t vocab_size) {
-  constexpr std::size_t kEstimatedCount = 100;
+  constexpr std::size_t kZipfCount = 100;
   SetShares(true);
   float t_b = 0;
   float t_t = 0;
-  for (std::size_t i = 0; i + 1 < std::min(kEstimatedCount, list_.size()); ++i) {
+  for (std::size_t i = 0; i + 1 < std::min(kZipfCount, list_.size()); ++i) {
     const float t = std::log(static_cast<float>(i + 2) / static_cast<float>(i + 1));
     const float b = std::log(list_[i].share / list_[i + 1].share);
     t_b += t * b;
