@@ -22,10 +22,10 @@ std::uint64_t NextOf(std::uint64_t& state) {
 }  // namespace
 
 std::string IdText(std::uint64_t nonce) {
-  constexpr std::string_view kDigits =
+  constexpr std::string_view kIdDigits =
       "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
   std::string text;
-  for (int i = 0; i < 24; ++i) text += kDigits[NextOf(nonce) % kDigits.size()];
+  for (int i = 0; i < 24; ++i) text += kIdDigits[NextOf(nonce) % kIdDigits.size()];
   return text;
 }
 
