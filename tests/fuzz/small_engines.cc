@@ -15,17 +15,17 @@
 namespace kvd::test {
 namespace {
 
-struct SmallKind {
+struct Kind {
   std::string_view name;
   Architecture architecture;
 };
-constexpr SmallKind kSmallKinds[kSmallEngines] = {{"llama", Architecture::kLlama},
-                                                  {"gemma2", Architecture::kGemma2},
-                                                  {"lfm2", Architecture::kLfm2},
-                                                  {"t5", Architecture::kT5}};
+constexpr Kind kKinds[kSmallEngines] = {{"llama", Architecture::kLlama},
+                                        {"gemma2", Architecture::kGemma2},
+                                        {"lfm2", Architecture::kLfm2},
+                                        {"t5", Architecture::kT5}};
 
 // Heads have 32 elements, the size of a block of q8_0.
-ModelShape ShapeOfSmall(const SmallKind& kind) {
+ModelShape ShapeOf(const Kind& kind) {
   ModelShape shape;
   shape.name = "fuzz";
   shape.architecture = kind.architecture;
@@ -53,20 +53,19 @@ std::unique_ptr<Engine> MakeSmallEngine(const ModelShape& shape, EngineOptions o
   return std::move(*engine);
 }
 
-std::string SmallEngineName(std::size_t number) { return std::string(kSmallKinds[number].name); }
+std::string SmallEngineName(std::size_t number) { return std::string(kKinds[number].name); }
 
 Engine& SmallEngine(std::size_t number) {
   static std::array<std::unique_ptr<Engine>, kSmallEngines> engines;
   KVD_ASSERT(number < engines.size());
   if (engines[number] == nullptr) {
-    engines[number] =
-        MakeSmallEngine(ShapeOfSmall(kSmallKinds[number]), {.cells = kSmallEngineCells,
-                                                            .sequence_capacity = 64,
-                                                            .snapshot_capacity = 8,
-                                                            .session_capacity = 8,
-                                                            .state_slots = 16,
-                                                            .checkpoint_every = 8,
-                                                            .threads = 1});
+    engines[number] = MakeSmallEngine(ShapeOf(kKinds[number]), {.cells = kSmallEngineCells,
+                                                                .sequence_capacity = 64,
+                                                                .snapshot_capacity = 8,
+                                                                .session_capacity = 8,
+                                                                .state_slots = 16,
+                                                                .checkpoint_every = 8,
+                                                                .threads = 1});
   }
   return *engines[number];
 }

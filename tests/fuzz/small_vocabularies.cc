@@ -18,7 +18,7 @@ constexpr std::string_view kMorePretokenizers[] = {
     "gpt-4o", "tekken",   "tiny_aya", "youtu",  "kimi-k2",    "deepseek-v3",
     "afmoe",  "superbpe", "bloom",    "viking", "chameleon",  "granite-embed-multi-97m"};
 
-void AddToken(VocabularyData& data, std::string text, GgufTokenType type, float score = 0) {
+void Add(VocabularyData& data, std::string text, GgufTokenType type, float score = 0) {
   data.tokens.push_back(std::move(text));
   data.token_types.push_back(static_cast<std::int32_t>(type));
   data.scores.push_back(score);
@@ -29,15 +29,14 @@ VocabularyData BytePair(std::string_view pre) {
   data.model = "gpt2";
   data.pre = pre;
   for (unsigned byte = 0; byte < 256; ++byte) {
-    AddToken(data, std::string(ByteCharacter(static_cast<std::uint8_t>(byte))),
-             GgufTokenType::kNormal);
+    Add(data, std::string(ByteCharacter(static_cast<std::uint8_t>(byte))), GgufTokenType::kNormal);
   }
   for (const char* text : {"he", "ll", "hell", "hello", "\u0120hello", "00", "\u0120\u0120"}) {
-    AddToken(data, text, GgufTokenType::kNormal);
+    Add(data, text, GgufTokenType::kNormal);
   }
-  AddToken(data, "<|end|>", GgufTokenType::kControl);
-  AddToken(data, "<user>", GgufTokenType::kUserDefined);
-  AddToken(data, "<unk>", GgufTokenType::kUnknown);
+  Add(data, "<|end|>", GgufTokenType::kControl);
+  Add(data, "<user>", GgufTokenType::kUserDefined);
+  Add(data, "<unk>", GgufTokenType::kUnknown);
   // The results of the last two merges, "ab" and "abc", are not in the vocabulary.
   data.merges = {"h e", "l l",           "he ll", "hell o", "\u0120 hello",
                  "0 0", "\u0120 \u0120", "a b",   "ab c"};
@@ -49,21 +48,21 @@ VocabularyData BytePair(std::string_view pre) {
 VocabularyData SentencePiece(bool has_prefix, bool has_bytes) {
   VocabularyData data;
   data.model = "llama";
-  AddToken(data, "<unk>", GgufTokenType::kUnknown);
-  AddToken(data, "<s>", GgufTokenType::kControl);
-  AddToken(data, "</s>", GgufTokenType::kControl);
+  Add(data, "<unk>", GgufTokenType::kUnknown);
+  Add(data, "<s>", GgufTokenType::kControl);
+  Add(data, "</s>", GgufTokenType::kControl);
   for (unsigned byte = 0; has_bytes && byte < 256; ++byte) {
     constexpr std::string_view kDigits = "0123456789ABCDEF";
-    AddToken(data, std::string("<0x") + kDigits[byte / 16] + kDigits[byte % 16] + ">",
-             GgufTokenType::kByte);
+    Add(data, std::string("<0x") + kDigits[byte / 16] + kDigits[byte % 16] + ">",
+        GgufTokenType::kByte);
   }
   float score = 0;
   for (const char* text : {"\u2581", "h", "e", "l", "o", "he", "ll", "hell", "hello", "\u2581hello",
                            "\u00e9", "\u2581\u2581"}) {
-    AddToken(data, text, GgufTokenType::kNormal, score);
+    Add(data, text, GgufTokenType::kNormal, score);
     score -= 1;
   }
-  AddToken(data, "<user>", GgufTokenType::kUserDefined);
+  Add(data, "<user>", GgufTokenType::kUserDefined);
   data.add_space_prefix = has_prefix;
   data.add_eos = !has_prefix;
   return data;
@@ -74,7 +73,7 @@ VocabularyData SentencePiece(bool has_prefix, bool has_bytes) {
 VocabularyData OverlappingSpecials(bool strips_left) {
   VocabularyData data = SentencePiece(true, false);
   for (const char* text : {"<a", "<ab>", "ab><", "><", "b><c", "ab><c>", "<mask>"}) {
-    AddToken(data, text, GgufTokenType::kUserDefined);
+    Add(data, text, GgufTokenType::kUserDefined);
   }
   (strips_left ? data.pre : data.general_name) = strips_left ? "jina-v2-de" : "phi-3";
   return data;
@@ -84,12 +83,12 @@ VocabularyData WordPiece(bool has_lowercase) {
   VocabularyData data;
   data.model = "bert";
   for (const char* text : {"[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]"}) {
-    AddToken(data, text, GgufTokenType::kControl);
+    Add(data, text, GgufTokenType::kControl);
   }
   for (const char* text :
        {"\u2581un", "aff", "able", "\u2581hello", "\u2581!", "\u2581.", "\u2581'", "\u2581s",
         "\u2581a", "\u2581cafe", "\u2581caf\u00e9", "\u2581\u4e2d", "b", "c", "\u2581Hello"}) {
-    AddToken(data, text, GgufTokenType::kNormal);
+    Add(data, text, GgufTokenType::kNormal);
   }
   data.unk = 0;
   data.bos = 1;
@@ -103,18 +102,18 @@ VocabularyData WordPiece(bool has_lowercase) {
 VocabularyData Unigram(bool has_charsmap, bool has_unknown) {
   VocabularyData data;
   data.model = "t5";
-  AddToken(data, "<pad>", GgufTokenType::kControl);
-  AddToken(data, "</s>", GgufTokenType::kControl);
-  if (has_unknown) AddToken(data, "<unk>", GgufTokenType::kUnknown);
+  Add(data, "<pad>", GgufTokenType::kControl);
+  Add(data, "</s>", GgufTokenType::kControl);
+  if (has_unknown) Add(data, "<unk>", GgufTokenType::kUnknown);
   if (!has_unknown) data.unk = 0xffffffff;
   float score = -2;
   for (const char* text : {"\u2581", "a", "b", "ab", "\u2581ab", "abab", "\u00e9", "\u00e9a"}) {
-    AddToken(data, text, GgufTokenType::kNormal, score);
+    Add(data, text, GgufTokenType::kNormal, score);
     score -= 1;
   }
-  AddToken(data, "<user>", GgufTokenType::kUserDefined);
-  AddToken(data, "<0x0A>", GgufTokenType::kByte);
-  AddToken(data, "unused", GgufTokenType::kUnused, -1);
+  Add(data, "<user>", GgufTokenType::kUserDefined);
+  Add(data, "<0x0A>", GgufTokenType::kByte);
+  Add(data, "unused", GgufTokenType::kUnused, -1);
   data.add_space_prefix = has_charsmap;
   data.remove_extra_whitespaces = has_charsmap;
   if (has_charsmap) {
@@ -154,7 +153,7 @@ std::vector<SmallVocabulary> SmallVocabularies() {
   all.push_back({"reverse_unigram", SmallReverseUnigramData()});
   all.push_back({"unigram_user_defined", Unigram(true, true)});
   for (const char* text : {"AB\u00e9", "ba", "\u00e8"}) {
-    AddToken(all.back().data, text, GgufTokenType::kUserDefined);
+    Add(all.back().data, text, GgufTokenType::kUserDefined);
   }
   return all;
 }
