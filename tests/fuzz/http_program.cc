@@ -113,6 +113,8 @@ HttpStep MakeStep(Choices& choices) {
   step.route = &MakeRoute(choices);
   const std::uint8_t how = choices.Take();
   step.waits = (how & 1) == 0;
+  constexpr std::uint8_t kTurnsBefore[] = {0, 0, 0, 3, 8, 20, 50, 120};
+  step.turns_before = kTurnsBefore[how / 4 % std::size(kTurnsBefore)];
   step.is_slow = (how & 2) != 0;
   step.tenant = how >= 192 ? 1 : 0;
   const std::uint8_t who = choices.Take();
@@ -223,7 +225,8 @@ std::string ShownProgram(const HttpProgram& program) {
     text += Concat("answer", answer.is_slow ? " (slow)" : "", ": ", answer.text, "\n");
   }
   for (const HttpStep& step : program.steps) {
-    text += Concat(step.restarts ? "restart; " : "", step.waits ? "" : "at once; ",
+    text += Concat(step.restarts ? "restart; " : "",
+                   step.waits ? "" : Concat("after ", int{step.turns_before}, " turns; "),
                    step.route->method, " ", step.route->pattern, " ", step.path_part);
     for (const auto& [name, value] : step.query) text += Concat(" ?", name, "=", value);
     if (!step.conversation.empty()) text += Concat(" conversation ", step.conversation);

@@ -378,7 +378,8 @@ void HttpWorld::Run(const HttpProgram& program) {
   if (file_fault_ == FileFault::kFewBytes) LimitFiles(300);
   for (std::size_t i = 0; i < program.steps.size(); ++i) {
     const HttpStep& step = program.steps[i];
-    if (step.waits) RunUntil([this] { return AreServed(); });
+    const std::size_t begins_at = turns_ + step.turns_before;
+    RunUntil([&] { return AreServed() || (!step.waits && turns_ >= begins_at); });
     if (step.restarts && file_fault_ == FileFault::kNone) Restart();
     Begin(step, i);
   }
