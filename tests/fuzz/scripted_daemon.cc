@@ -47,7 +47,8 @@ void ScriptedDaemon::Begin(DaemonScript script, std::span<const ScriptedModel* c
   // A snapshot that an operator has published.
   const SequenceHandle made = state_.sequences.Create(0);
   const auto found = state_.sequences.Find(0, made);
-  (*found)->Append(ScriptedTokens("<s>a snapshot", true));
+  static const std::vector<TokenId> tokens = ScriptedTokens("<s>a snapshot", true);
+  (*found)->Append(tokens);
   KVD_ASSERT(state_.sequences.Publish(0, made, "snapshot", false).has_value());
   KVD_ASSERT(state_.sequences.Drop(0, made).has_value());
 }

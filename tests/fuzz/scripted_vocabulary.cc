@@ -71,7 +71,8 @@ std::vector<TokenId> ScriptedTokens(std::string_view text, bool parses_special) 
     TokenId token = first;
     const auto look = [&](std::span<const std::string_view> texts, TokenId begin) {
       for (std::size_t i = 0; i < texts.size(); ++i) {
-        if (texts[i].size() <= bytes || !text.starts_with(texts[i])) continue;
+        if (texts[i].front() != text.front() || texts[i].size() <= bytes) continue;
+        if (!text.starts_with(texts[i])) continue;
         bytes = texts[i].size();
         token = begin + static_cast<TokenId>(i);
       }
