@@ -25,7 +25,7 @@ class Choices {
     std::size_t end = 0;
   };
 
-  explicit Choices(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
+  explicit Choices(std::span<const std::uint8_t> bytes) : bytes_(bytes) { nodes_.reserve(128); }
   // Draws with a seed other than 0.
   explicit Choices(std::uint64_t seed) : random_(seed | 1) {}
 

@@ -57,7 +57,7 @@ const std::array<std::string, 34>& WrongValues() {
                                                      Nested(127),
                                                      '"' + std::string(600, 'x') + '"',
                                                      "[" + Repeated("1,", 300) + "1]",
-                                                     '"' + Repeated("ab ", 3000) + '"'};
+                                                     '"' + Repeated("ab ", 1500) + '"'};
   return values;
 }
 

@@ -113,6 +113,8 @@ HttpStep MakeStep(Choices& choices) {
   step.route = &MakeRoute(choices);
   const std::uint8_t how = choices.Take();
   step.waits = (how & 1) == 0;
+  constexpr std::uint8_t kTurnsBefore[] = {0, 0, 0, 3, 8, 20, 50, 120};
+  step.turns_before = kTurnsBefore[how / 4 % std::size(kTurnsBefore)];
   step.is_slow = (how & 2) != 0;
   step.tenant = how >= 192 ? 1 : 0;
   const std::uint8_t who = choices.Take();
@@ -153,24 +155,35 @@ bool IsFor(const std::vector<std::uint8_t>& bytes, const RouteRow& row) {
   return program.steps.size() == 1 && program.steps.front().route == &row;
 }
 
-// All choices are the usual ones, but for that of the route.
-std::vector<std::uint8_t> UsualInput(const RouteRow& row) {
+std::vector<std::uint8_t> UsualChoices() {
   Choices usual(std::span<const std::uint8_t>{});
   (void)MakeHttpProgram(usual);
-  std::vector<std::uint8_t> bytes(usual.at());
-  for (std::uint8_t& byte : bytes) {
-    for (int pick = 0; pick < 256; ++pick) {
-      byte = static_cast<std::uint8_t>(pick);
-      if (!IsFor(bytes, row)) continue;
-      Choices whole(bytes);
-      (void)MakeHttpProgram(whole);
-      bytes.resize(whole.at());
-      return bytes;
-    }
-    byte = 0;
+  return std::vector<std::uint8_t>(usual.at());
+}
+
+// The usual choices with another one at `at`, so that the step is for `row`. Returns false if no
+// choice there makes it so.
+bool Choose(const RouteRow& row, std::size_t at, std::vector<std::uint8_t>& bytes) {
+  bytes = UsualChoices();
+  for (int pick = 0; pick < 256; ++pick) {
+    bytes[at] = static_cast<std::uint8_t>(pick);
+    if (!IsFor(bytes, row)) continue;
+    Choices whole(bytes);
+    (void)MakeHttpProgram(whole);
+    bytes.resize(whole.at());
+    return true;
   }
-  KVD_ASSERT(false);
-  return bytes;
+  return false;
+}
+
+// The place of the choice of the first step's route.
+std::size_t RouteAt() {
+  std::vector<std::uint8_t> bytes;
+  const std::size_t end = UsualChoices().size();
+  std::size_t at = 0;
+  while (at < end && !Choose(RouteRows().back(), at, bytes)) ++at;
+  KVD_ASSERT(at < end);
+  return at;
 }
 
 }  // namespace
@@ -179,20 +192,24 @@ HttpProgram MakeHttpProgram(Choices& choices) {
   HttpProgram program;
   program.setup = choices.Take();
   const std::uint8_t how = choices.Take();
-  program.keeps_journals = how >= 192;
+  program.keeps_journals = how >= 224;
   program.stores_responses = how % 8 != 7;
   const std::uint8_t fault = choices.Take();
   if (fault >= 240) program.file_fault = static_cast<FileFault>(1 + fault % 3);
   MakeScript(choices, program.script);
-  constexpr std::uint8_t kCounts[] = {1, 2, 1, 1, 2, 3, 1, 4};
+  // An input with four requests takes four times as long as one with one.
+  constexpr std::uint8_t kCounts[] = {1, 2, 1, 1, 1, 3, 1, 1, 1, 2, 1, 1, 4, 1, 2, 1};
   const std::size_t steps = kCounts[choices.Below(std::size(kCounts))];
   for (std::size_t i = 0; i < steps; ++i) program.steps.push_back(MakeStep(choices));
   return program;
 }
 
 std::vector<std::vector<std::uint8_t>> UsualInputs() {
+  const std::size_t at = RouteAt();
   std::vector<std::vector<std::uint8_t>> inputs;
-  for (const RouteRow& row : RouteRows()) inputs.push_back(UsualInput(row));
+  for (const RouteRow& row : RouteRows()) {
+    KVD_ASSERT(Choose(row, at, inputs.emplace_back()));
+  }
   return inputs;
 }
 
@@ -208,7 +225,8 @@ std::string ShownProgram(const HttpProgram& program) {
     text += Concat("answer", answer.is_slow ? " (slow)" : "", ": ", answer.text, "\n");
   }
   for (const HttpStep& step : program.steps) {
-    text += Concat(step.restarts ? "restart; " : "", step.waits ? "" : "at once; ",
+    text += Concat(step.restarts ? "restart; " : "",
+                   step.waits ? "" : Concat("after ", int{step.turns_before}, " turns; "),
                    step.route->method, " ", step.route->pattern, " ", step.path_part);
     for (const auto& [name, value] : step.query) text += Concat(" ?", name, "=", value);
     if (!step.conversation.empty()) text += Concat(" conversation ", step.conversation);

@@ -22,8 +22,9 @@ struct HttpStep {
   std::string conversation;  // X-Conversation-Id; empty: none
   std::string body;
   std::uint8_t tenant = 0;
-  bool waits = true;     // the step begins when the earlier ones have ended
-  bool is_slow = false;  // each write of the reply takes a turn of the loop
+  bool waits = true;              // the step begins when the earlier ones have ended
+  std::uint8_t turns_before = 0;  // else after as many turns of the loop
+  bool is_slow = false;           // each write of the reply takes a turn of the loop
   // The client is gone after this many writes of the reply, or this many turns; none: it stays.
   std::optional<std::uint8_t> writes_max;
   std::optional<std::uint8_t> turns_max;

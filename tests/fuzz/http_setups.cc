@@ -1,6 +1,7 @@
 #include "tests/fuzz/http_setups.h"
 
 #include <array>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -63,10 +64,10 @@ constexpr std::string_view kTwice =
 
 class SetupMaker {
  public:
-  explicit SetupMaker(const std::string& slot_folder) {
+  SetupMaker() {
     base_.settings.slot_count = 2;
     base_.settings.serves_metrics = base_.settings.changes_props = true;
-    base_.settings.slot_directory = slot_folder;
+    base_.settings.slot_directory = "/slots";
     base_.settings.defaults.predict_max = 8;
   }
 
@@ -82,8 +83,8 @@ class SetupMaker {
   std::vector<HttpSetup> setups_;
 };
 
-std::vector<HttpSetup> MakeSetups(const std::string& slot_folder) {
-  SetupMaker maker(slot_folder);
+std::vector<HttpSetup> MakeSetups() {
+  SetupMaker maker;
   maker.Add(kHermes);
   maker.Add(kPlain).model.has_bos = false;
   maker.Add(kNothing).model.has_bos = false;
@@ -175,8 +176,8 @@ std::vector<HttpSetup> MakeSetups(const std::string& slot_folder) {
 
 }  // namespace
 
-std::span<const HttpSetup> HttpSetups(const std::string& slot_folder) {
-  static const std::vector<HttpSetup> setups = MakeSetups(slot_folder);
+std::span<const HttpSetup> HttpSetups() {
+  static const std::vector<HttpSetup> setups = MakeSetups();
   return setups;
 }
 

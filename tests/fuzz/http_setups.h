@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
 
 #include "http/options/settings.h"
 #include "tests/fuzz/scripted_daemon.h"
@@ -18,8 +17,9 @@ struct HttpSetup {
   bool is_loading = false;  // there is no daemon yet
 };
 
-// Made at the first call. `slot_folder`: of --slot-save-path.
-std::span<const HttpSetup> HttpSetups(const std::string& slot_folder);
+// Made at the first call. A process of a setup with a `slot_directory` has a folder of its own in
+// place of it.
+std::span<const HttpSetup> HttpSetups();
 // The model of the second daemon.
 const ScriptedModel& SecondModel();
 

@@ -86,15 +86,20 @@ http::Await<void> Create(std::shared_ptr<http::DaemonSession> session,
 }  // namespace
 
 HttpWorld::Process::Process(http::Loop& loop, http::LoopWorkers& workers,
-                            const http::Settings& settings, const std::string& journals)
-    : jobs(Must(http::Jobs::Open(loop, journals))), gateway(loop, workers, settings, *jobs) {}
+                            http::Settings settings_given, std::string folder_given,
+                            bool keeps_journals)
+    : folder(std::move(folder_given)),
+      settings(std::move(settings_given)),
+      jobs(Must(http::Jobs::Open(loop, keeps_journals ? folder + "/journals" : ""))),
+      gateway(loop, workers, settings, *jobs) {
+  if (!settings.slot_directory.empty()) settings.slot_directory = folder + "/slots";
+}
 
 HttpWorld::HttpWorld() {
   const char* const parent = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
   folder_ = Concat(parent, "/http_routes_fuzz.", ::getpid());
-  MakeFolders(folder_);
   (void)std::signal(SIGXFSZ, SIG_IGN);
-  setups_ = HttpSetups(folder_ + "/slots");
+  setups_ = HttpSetups();
   Make();
   const std::string fault = TableFault(process_->router.routes());
   if (!fault.empty()) std::fprintf(stderr, "http_routes_fuzz: %s\n", fault.c_str());
@@ -122,7 +127,9 @@ void HttpWorld::AddBackend(std::size_t number, const std::string& name) {
   auto backend = std::make_unique<http::Backend>();
   backend->daemon = name;
   backend->model = MakeModel(number);
-  if (kind_.keeps_journals) backend->slots_prefix = Concat(folder_, "/slots-", number, "-");
+  if (kind_.keeps_journals) {
+    backend->slots_prefix = Concat(process_->folder, "/slots-", number, "-");
+  }
   backend->open = [this, number](const std::string& tenant) {
     const std::pair key(number, tenant);
     ConnectOptions options{.socket_path = std::to_string(number)};
@@ -138,12 +145,15 @@ void HttpWorld::AddBackend(std::size_t number, const std::string& name) {
 
 void HttpWorld::Make() {
   ScriptedDaemon::Get().Begin({}, ScriptedModels());
+  const std::string folder = Concat(folder_, "/", kind_.setup, kind_.keeps_journals ? "j" : "",
+                                    kind_.stores_responses ? "r" : "");
+  MakeFolders(folder);
   std::unique_ptr<Process>& process = processes_[kind_];
-  process = std::make_unique<Process>(loop_, workers_, setup().settings,
-                                      kind_.keeps_journals ? folder_ + "/journals" : "");
+  process =
+      std::make_unique<Process>(loop_, workers_, setup().settings, folder, kind_.keeps_journals);
   process_ = process.get();
   process_->gateway.Keep(
-      Must(http::ResponseStore::Open(kind_.stores_responses ? folder_ + "/responses" : "")));
+      Must(http::ResponseStore::Open(kind_.stores_responses ? folder + "/responses" : "")));
   if (!setup().is_loading) AddBackend(0, setup().model.name);
   if (setup().has_second) AddBackend(1, SecondModel().name);
   http::AddRoutes(process_->gateway, process_->router);
@@ -240,9 +250,10 @@ http::Await<void> HttpWorld::Recover(bool& is_over) {
 }
 
 void HttpWorld::Restart() {
-  const std::string left = folder_ + ".left";
+  const std::string& folder = process_->folder;
+  const std::string left = folder + ".left";
   fs::remove_all(left);
-  fs::copy(folder_, left, fs::copy_options::recursive);
+  fs::copy(folder, left, fs::copy_options::recursive);
   const auto sessions = sessions_;
   ScriptedDaemon& daemon = ScriptedDaemon::Get();
   daemon.Keep();
@@ -255,7 +266,7 @@ void HttpWorld::Restart() {
   EndSessions();
   LetSessionsOutlive(false);
   ClearFiles();
-  fs::copy(left, folder_, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  fs::copy(left, folder, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   fs::remove_all(left);
   daemon.Restore();
   resumed_ = sessions;
@@ -332,11 +343,12 @@ void HttpWorld::CheckReleased() {
 void HttpWorld::ClearFiles() {
   if (file_fault_ != FileFault::kNone) LimitFiles(RLIM_INFINITY);
   if (file_fault_ == FileFault::kFolderGone) {
-    // The gateways have the folders open that are gone.
-    processes_.clear();
-    return MakeFolders(folder_);
+    // The process has the folders open that are gone.
+    processes_.erase(kind_);
+    process_ = nullptr;
+    return;
   }
-  for (const auto& entry : fs::directory_iterator(folder_)) {
+  for (const auto& entry : fs::directory_iterator(process_->folder)) {
     if (!entry.is_directory()) {
       fs::remove(entry.path());
       continue;
@@ -361,12 +373,13 @@ void HttpWorld::Run(const HttpProgram& program) {
     process_ = made->second.get();
   }
   ScriptedDaemon::Get().Begin(program.script, ScriptedModels());
-  if (file_fault_ == FileFault::kFolderGone) fs::remove_all(folder_);
+  if (file_fault_ == FileFault::kFolderGone) fs::remove_all(process_->folder);
   if (file_fault_ == FileFault::kNoBytes) LimitFiles(0);
   if (file_fault_ == FileFault::kFewBytes) LimitFiles(300);
   for (std::size_t i = 0; i < program.steps.size(); ++i) {
     const HttpStep& step = program.steps[i];
-    if (step.waits) RunUntil([this] { return AreServed(); });
+    const std::size_t begins_at = turns_ + step.turns_before;
+    RunUntil([&] { return AreServed() || (!step.waits && turns_ >= begins_at); });
     if (step.restarts && file_fault_ == FileFault::kNone) Restart();
     Begin(step, i);
   }

@@ -42,10 +42,13 @@ class HttpWorld {
     bool stores_responses = false;
     friend auto operator<=>(const Kind&, const Kind&) = default;
   };
-  // A process of the gateway.
+  // A process of the gateway. Its files are in a folder of its own, so that the other processes do
+  // not have to be made again after they were removed.
   struct Process {
-    Process(http::Loop& loop, http::LoopWorkers& workers, const http::Settings& settings,
-            const std::string& journals);
+    Process(http::Loop& loop, http::LoopWorkers& workers, http::Settings settings,
+            std::string folder, bool keeps_journals);
+    std::string folder;
+    http::Settings settings;
     std::unique_ptr<http::Jobs> jobs;
     http::Gateway gateway;
     http::Router router;
@@ -94,7 +97,7 @@ class HttpWorld {
   void ForgetJobs();
   void ClearFiles();
 
-  std::string folder_;
+  std::string folder_;  // with the folders of the processes
   std::span<const HttpSetup> setups_;
   http::Loop loop_;
   http::TurnWatch watch_{loop_};

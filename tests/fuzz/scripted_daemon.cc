@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::string_view kScriptedMessage = "scripted: the script says so";
 
+Error Cancelled() { return {Code::kCancelled, "the request was cancelled"}; }
+
 std::vector<std::byte> BytesOf(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
@@ -45,7 +47,8 @@ void ScriptedDaemon::Begin(DaemonScript script, std::span<const ScriptedModel* c
   // A snapshot that an operator has published.
   const SequenceHandle made = state_.sequences.Create(0);
   const auto found = state_.sequences.Find(0, made);
-  (*found)->Append(ScriptedTokens("<s>a snapshot", true));
+  static const std::vector<TokenId> tokens = ScriptedTokens("<s>a snapshot", true);
+  (*found)->Append(tokens);
   KVD_ASSERT(state_.sequences.Publish(0, made, "snapshot", false).has_value());
   KVD_ASSERT(state_.sequences.Drop(0, made).has_value());
 }
@@ -166,7 +169,11 @@ bool ScriptedDaemon::Step() {
   }
   for (std::size_t i = 0; i < running_.size();) {
     has_stepped = true;
-    if (Advance(running_[i])) {
+    if (running_[i].is_cancelled) {
+      const Error cancelled = Cancelled();
+      Finish(running_[i], &cancelled);
+      running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else if (Advance(running_[i])) {
       ++i;
     } else {
       running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -261,18 +268,16 @@ void ScriptedDaemon::Execute(const Request& request) {
 }
 
 bool ScriptedDaemon::Cancel(std::uint64_t session, std::uint64_t number) {
-  const Error cancelled{Code::kCancelled, "the request was cancelled"};
   std::deque<Request>& waiting = At(session).waiting;
   for (auto i = waiting.begin(); i != waiting.end(); ++i) {
     if (i->submission.request != number) continue;
-    PushError(*i, cancelled);
+    PushError(*i, Cancelled());
     waiting.erase(i);
     return true;
   }
-  for (auto i = running_.begin(); i != running_.end(); ++i) {
-    if (i->session != session || i->submission.request != number) continue;
-    Finish(*i, &cancelled);
-    running_.erase(i);
+  for (Running& running : running_) {
+    if (running.session != session || running.submission.request != number) continue;
+    running.is_cancelled = true;
     return true;
   }
   return false;

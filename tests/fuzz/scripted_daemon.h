@@ -125,6 +125,7 @@ class ScriptedDaemon {
     SequenceHandle sequence = SequenceHandle::kNone;
     wire::Submission submission{};
     bool skips_last = false;
+    bool is_cancelled = false;  // ends at the next step
     ScriptedGeneration generation;
   };
   struct State {
@@ -144,7 +145,8 @@ class ScriptedDaemon {
   // Executes the request if its verb is that of Args. Returns whether it is.
   template <class Args>
   bool DoIf(const Request& request);
-  // Ends a request that waits or computes. Returns false if there is none.
+  // Ends a request that waits at once, and one that computes at the next step, as the real daemon
+  // does between two steps of the model. Returns false if there is none.
   bool Cancel(std::uint64_t session, std::uint64_t request);
 
   Result<wire::OneReply<wire::InfoReply>> Do(const Request& request, const wire::InfoArgs& args);

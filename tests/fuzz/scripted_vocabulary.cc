@@ -37,6 +37,14 @@ constexpr std::array<char, 256> kByteTexts = [] {
   return texts;
 }();
 
+// Whether a text of more than one byte begins with the byte.
+constexpr std::array<bool, 256> kBeginsLonger = [] {
+  std::array<bool, 256> begins{};
+  for (const auto text : kSpecial) begins[static_cast<unsigned char>(text.front())] = true;
+  for (const auto text : kWords) begins[static_cast<unsigned char>(text.front())] = true;
+  return begins;
+}();
+
 }  // namespace
 
 std::string_view ScriptedTokenText(TokenId token) {
@@ -53,18 +61,24 @@ std::vector<TokenId> ScriptedTokens(std::string_view text, bool parses_special) 
   std::vector<TokenId> tokens;
   tokens.reserve(text.size());
   while (!text.empty()) {
-    const bool may_be_special = parses_special && (text.front() == '<' || text.front() == '[');
+    const auto first = static_cast<unsigned char>(text.front());
+    if (!kBeginsLonger[first]) {
+      tokens.push_back(first);
+      text.remove_prefix(1);
+      continue;
+    }
     std::size_t bytes = 1;
-    TokenId token = static_cast<unsigned char>(text.front());
-    const auto look = [&](std::span<const std::string_view> texts, TokenId first) {
+    TokenId token = first;
+    const auto look = [&](std::span<const std::string_view> texts, TokenId begin) {
       for (std::size_t i = 0; i < texts.size(); ++i) {
-        if (texts[i].size() <= bytes || !text.starts_with(texts[i])) continue;
+        if (texts[i].front() != text.front() || texts[i].size() <= bytes) continue;
+        if (!text.starts_with(texts[i])) continue;
         bytes = texts[i].size();
-        token = first + static_cast<TokenId>(i);
+        token = begin + static_cast<TokenId>(i);
       }
     };
     look(kWords, kFirstWord);
-    if (may_be_special) look(kSpecial, kBytes);
+    if (parses_special) look(kSpecial, kBytes);
     tokens.push_back(token);
     text.remove_prefix(bytes);
   }
