@@ -2,7 +2,7 @@
 # Computes contexts in advance, for a timer at night: publishes each text file of a folder as a
 # snapshot of the file's name, and saves all snapshots to the daemon's store.
 #   nightly.sh FOLDER
-# A file NAME.txt has the text of a system message. Contexts that have not changed cost nothing. The
+# A file NAME.txt has the text of a system message. Contexts that have not changed cost little. The
 # script needs a running kvd with --store, and kvctl in PATH.
 set -eu
 [ $# = 1 ] || { echo "usage: $0 FOLDER" >&2; exit 2; }
