@@ -104,12 +104,12 @@ TEST_F(SimpleCallsTest, ADecodeTakesTheNextPosition) {
     ASSERT_EQ(kvd_decode(client_, sequence, tokens, 3, -1, KVD_LOGITS_NONE, &logits, nullptr),
               KVD_OK)
         << kvd_error_message();
-    EXPECT_EQ(logits.cell_count, 3u * static_cast<unsigned>(i));
+    EXPECT_EQ(Query(sequence).next_pos, 3 * i);
   }
   kvd_request later = 0;
   ASSERT_EQ(kvd_decode(client_, sequence, tokens, 3, -1, KVD_LOGITS_NONE, nullptr, &later), KVD_OK);
   EXPECT_EQ(kvd_decode_next(client_, later, test::kPatienceMs, &logits), KVD_OK);
-  EXPECT_EQ(logits.cell_count, 9u);
+  EXPECT_EQ(Query(sequence).next_pos, 9);
   EXPECT_EQ(kvd_decode(client_, sequence, tokens, 3, -2, KVD_LOGITS_NONE, &logits, nullptr),
             KVD_INVALID_ARGUMENT);
 }
