@@ -7,8 +7,8 @@
 #                           recurrent layers; or a GGUF file made like them
 #   make programs           build kvd, kvctl, kvd-http and libkvd
 #   make install [PREFIX=/usr/local]
-#                           build the programs and install them with the C library, its header and
-#                           systemd units
+#                           build the programs and install them with the C library, its header,
+#                           systemd units, the pages and the examples
 #   make test               build, then run every test
 #   make bench [MODEL=hybrid|file]
 #                           build, then run every bench. MODEL: as for demo, or any GGUF file

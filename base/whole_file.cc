@@ -21,6 +21,15 @@ std::unexpected<Error> FailOpen(const std::string& path) {
   return std::unexpected(std::move(error));
 }
 
+// Renames a file unless `to` names one. False: errno says why not, EEXIST for an existing file.
+bool RenameBesideExisting(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  // A file system that does not know the flag, such as NFS, has links.
+  if (errno != EINVAL || ::link(from.c_str(), to.c_str()) != 0) return false;
+  (void)::unlink(from.c_str());
+  return true;
+}
+
 }  // namespace
 
 Result<std::vector<std::byte>> ReadWholeFile(const std::string& path) {
@@ -70,9 +79,17 @@ Status WholeFileWriter::Write(std::span<const std::byte> bytes) {
   return {};
 }
 
-Status WholeFileWriter::Commit() {
+Status WholeFileWriter::Commit(ExistingFile existing) {
   if (::fsync(file_.get()) != 0) return FailErrno(path_);
-  if (::rename(beside_.c_str(), path_.c_str()) != 0) return FailErrno(path_);
+  const bool is_renamed = existing == ExistingFile::kReplace
+                              ? ::rename(beside_.c_str(), path_.c_str()) == 0
+                              : RenameBesideExisting(beside_, path_);
+  if (!is_renamed) {
+    const int number = errno;
+    Error error = FailErrno(path_).error();
+    if (number == EEXIST) error.code = Code::kExists;
+    return std::unexpected(std::move(error));
+  }
   file_.reset();
   return {};
 }

@@ -15,6 +15,9 @@ namespace kvd {
 // Reads a regular file. Errors: kNotFound, kPermission, kIo, kInvalidArgument (not a regular file).
 Result<std::vector<std::byte>> ReadWholeFile(const std::string& path);
 
+// What a writer does with a file that its path names already.
+enum class ExistingFile : bool { kReplace, kKeep };
+
 // A WholeFileWriter writes a temporary file in the folder of the path; Commit syncs the temporary
 // file and renames it to the path, so the path always has the old file or the complete new one.
 // If Commit was not called, the destructor removes the temporary file. A WholeFileWriter is movable
@@ -27,9 +30,9 @@ class WholeFileWriter {
   WholeFileWriter& operator=(WholeFileWriter&&) = delete;
   ~WholeFileWriter();
 
-  // Errors of Write and Commit: kIo.
+  // Errors of Write and Commit: kIo; of Commit also kExists (kKeep, and the path names a file).
   Status Write(std::span<const std::byte> bytes);
-  Status Commit();
+  Status Commit(ExistingFile existing = ExistingFile::kReplace);
 
  private:
   WholeFileWriter(std::string path, std::string beside, UniqueFd file)

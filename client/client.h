@@ -6,6 +6,9 @@
 //   KVD_TRY(auto generation, sequence.Generate({.tokens = tokens, .predict_max = 32}));
 //   for (;;) { KVD_TRY(auto piece, generation.Next()); if (!piece) break; Show(piece->text); }
 //
+// For the programs of this tree: it changes with them and is not installed. Programs of users have
+// kvd.h (C) and kvd.hpp (C++).
+//
 // Caveats, as in kvd.h:
 //
 // - A forked child must not use the parent's Client.

@@ -180,6 +180,8 @@ class Connection {
   Result<bool> WaitRound(const Deadline& deadline) KVD_REQUIRES(mutex_);
   // Waits once while the link is lost, and makes at most one attempt to restore the connection.
   Result<bool> RecoverRound(const Deadline& deadline) KVD_REQUIRES(mutex_);
+  // Calls on_notice without the lock.
+  void Notify(ConnectionNotice notice) KVD_REQUIRES(mutex_);
   // REQUIRES: no other thread is the leader, and the time of the next attempt has come.
   void AttemptToRecover(std::chrono::milliseconds time_max) KVD_REQUIRES(mutex_);
   // ArmEvents is called when no request has an answer or a piece to take. ArmEvents prepares
@@ -237,6 +239,8 @@ class Connection {
   // True while link_ is lost; lost_at_, next_attempt_ and pause_ then describe the attempts to
   // restore the connection.
   bool is_lost_ KVD_GUARDED_BY(mutex_) = false;
+  // True after on_notice has told of the loss, until the connection is restored.
+  bool has_told_loss_ KVD_GUARDED_BY(mutex_) = false;
   // True after Leave, until Renew opens a new session.
   bool has_left_ KVD_GUARDED_BY(mutex_) = false;
   Clock::time_point lost_at_ KVD_GUARDED_BY(mutex_);

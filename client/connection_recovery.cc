@@ -21,6 +21,9 @@ constexpr std::chrono::milliseconds kAttempt{1000};
 // Longest duration of an attempt made in an event loop (WaitAny with timeout 0).
 constexpr std::chrono::milliseconds kEventAttempt{100};
 
+// A loss that lasts as long is told to the caller.
+constexpr std::chrono::seconds kQuietLoss{1};
+
 // Returns whether another attempt to reconnect may succeed after an attempt failed with `code`.
 bool MayPass(Code code) {
   return code == Code::kDisconnected || code == Code::kTimeout || code == Code::kNoSpace ||
@@ -68,8 +71,18 @@ Result<bool> Connection::RecoverRound(const Deadline& deadline) {
   return true;
 }
 
+void Connection::Notify(ConnectionNotice notice) {
+  has_told_loss_ = notice == ConnectionNotice::kLost;
+  const auto tell = options_.on_notice;
+  if (!tell) return;
+  mutex_.Unlock();
+  tell(notice);
+  mutex_.Lock();
+}
+
 void Connection::AttemptToRecover(std::chrono::milliseconds time_max) {
   has_leader_ = true;
+  if (!has_told_loss_ && Clock::now() - lost_at_ >= kQuietLoss) Notify(ConnectionNotice::kLost);
   ConnectOptions options = options_;
   options.connect_timeout = time_max;
   mutex_.Unlock();
@@ -80,6 +93,7 @@ void Connection::AttemptToRecover(std::chrono::milliseconds time_max) {
   const auto now = Clock::now();
   if (handshake) {
     AdoptLink(std::move(*handshake));
+    if (has_told_loss_ && !is_lost_) Notify(ConnectionNotice::kRestored);
   } else if (!MayPass(handshake.error().code)) {
     failure_ = handshake.error();
   } else if (now - lost_at_ >= options_.reconnect_timeout) {
@@ -222,6 +236,7 @@ Status Connection::Renew() {
   if (link_->ledger.held_count() != 0) old_links_.emplace(link_->number, link_);
   link_ = std::make_shared<Link>(std::move(handshake), link_->number + 1);
   is_lost_ = false;
+  has_told_loss_ = false;
   has_left_ = false;
   failure_.reset();
   WatchLink();

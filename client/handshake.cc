@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -18,12 +19,35 @@
 namespace kvd {
 namespace {
 
-std::unexpected<Error> ConnectError(const std::string& path) {
+// Returns the text as one word of a command line of a shell: as it is, or in single quotes.
+std::string ShellWord(std::string_view text) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("_-.,/:=+@%").find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, is_plain)) return std::string(text);
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
+// The command that starts a daemon which these options reach. `path`: the path that they give.
+std::string StartCommand(const ConnectOptions& options, const std::string& path) {
+  std::string command = "kvd ";
+  if (!options.daemon_name.empty() && options.socket_path.empty()) {
+    command += "--name " + ShellWord(options.daemon_name) + " ";
+  } else if (const auto usual = DefaultSocketPath(kDefaultDaemonName); !usual || *usual != path) {
+    command += "--socket " + ShellWord(path) + " ";
+  }
+  return command + "[--model FILE.gguf]";
+}
+
+std::unexpected<Error> ConnectError(const ConnectOptions& options, const std::string& path) {
   switch (errno) {
     case ENOENT:
     case ECONNREFUSED:
       return Fail(Code::kDisconnected, "no daemon at ", path,
-                  "; start one with: kvd [--model FILE.gguf]");
+                  "; start one with: ", StartCommand(options, path));
     case EACCES:
     case EPERM: return Fail(Code::kPermission, path, ": this user may not connect to that daemon");
     case EAGAIN: return Fail(Code::kTimeout, path, ": the daemon accepts no connection");
@@ -40,8 +64,9 @@ Status SetSendTimeout(int socket, std::chrono::milliseconds timeout) {
 }
 
 // Connects and returns a blocking socket. If the backlog of the daemon's socket is full, ConnectTo
-// waits at most `timeout`.
-Result<UniqueFd> ConnectTo(const std::string& path, std::chrono::milliseconds timeout) {
+// waits at most `connect_timeout`.
+Result<UniqueFd> ConnectTo(const ConnectOptions& options, const std::string& path) {
+  const std::chrono::milliseconds timeout = options.connect_timeout;
   KVD_TRY(const SocketAddress address, MakeSocketAddress(path));
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return FailErrno("socket");
@@ -52,7 +77,7 @@ Result<UniqueFd> ConnectTo(const std::string& path, std::chrono::milliseconds ti
     result = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.address),
                        address.address_bytes);
   } while (result != 0 && errno == EINTR);
-  if (result != 0) return ConnectError(path);
+  if (result != 0) return ConnectError(options, path);
   KVD_CHECK_OK(SetSendTimeout(socket.get(), std::chrono::milliseconds(0)));
   return socket;
 }
@@ -94,7 +119,7 @@ Result<Handshake> ConnectOnce(const ConnectOptions& options, Ending* ending) {
   *ending = Ending::kOther;
   KVD_TRY(const wire::Hello hello, HelloOf(options));
   KVD_TRY(const std::string path, ClientSocketPath(options.socket_path, options.daemon_name));
-  Result<UniqueFd> connected = ConnectTo(path, options.connect_timeout);
+  Result<UniqueFd> connected = ConnectTo(options, path);
   if (!connected) {
     if (connected.error().code == Code::kDisconnected) *ending = Ending::kAbsent;
     return std::unexpected(std::move(connected).error());

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/error.h"
@@ -15,6 +16,11 @@ namespace kvd {
 // Pauses between attempts to connect: each is twice as long as the one before, up to the maximum.
 inline constexpr std::chrono::milliseconds kFirstRetryPause{5};
 inline constexpr std::chrono::milliseconds kRetryPauseMax{250};
+
+enum class ConnectionNotice : std::uint8_t {
+  kLost,      // the connection is lost, and was not restored within a second
+  kRestored,  // it is restored, after kLost
+};
 
 struct ConnectOptions {
   // Path of the daemon's socket; empty: ClientSocketPath chooses the path.
@@ -49,6 +55,8 @@ struct ConnectOptions {
   std::chrono::milliseconds call_timeout{-1};  // limit of each call; negative: no limit
   // How long to retry a lost connection with the session's token; 0: never.
   std::chrono::milliseconds reconnect_timeout{10'000};
+  // Called by a thread that waits for the daemon, without a lock; must not call the client.
+  std::function<void(ConnectionNotice notice)> on_notice{};
 };
 
 // The contents of the daemon's welcome.

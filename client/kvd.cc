@@ -42,9 +42,14 @@ Result<ConnectOptions> OptionsFrom(const kvd_connect_options* theirs) {
   options.completion_entries = ours.completion_entries;
   options.request_arena_bytes = ours.request_arena_bytes;
   options.result_arena_bytes = ours.result_arena_bytes;
-  options.connect_timeout = std::chrono::milliseconds(ours.connect_timeout_ms);
-  options.call_timeout = std::chrono::milliseconds(ours.timeout_ms);
-  options.reconnect_timeout = std::chrono::milliseconds(std::max(ours.reconnect_timeout_ms, 0));
+  // 0 is the default of each limit.
+  if (ours.connect_timeout_ms != 0) {
+    options.connect_timeout = std::chrono::milliseconds(ours.connect_timeout_ms);
+  }
+  if (ours.timeout_ms != 0) options.call_timeout = std::chrono::milliseconds(ours.timeout_ms);
+  if (ours.reconnect_timeout_ms != 0) {
+    options.reconnect_timeout = std::chrono::milliseconds(std::max(ours.reconnect_timeout_ms, 0));
+  }
   if (ours.wants_map > 1) {
     return Fail(Code::kInvalidArgument, "wants_map: ", ours.wants_map, ", must be 0 or 1");
   }
@@ -103,6 +108,8 @@ const char* kvd_code_name(int code) {
 }
 
 uint32_t kvd_protocol_version(void) { return wire::kProtocolVersion; }
+
+const char* kvd_version(void) { return KVD_VERSION_TEXT; }
 
 void kvd_free(void* pointer) { std::free(pointer); }
 

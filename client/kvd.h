@@ -64,6 +64,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The version of this header; kvd_version() returns that of the library. */
+#define KVD_VERSION_MAJOR 0
+#define KVD_VERSION_MINOR 1
+#define KVD_VERSION_PATCH 0
+#define KVD_VERSION_TEXT "0.1.0"
+/* Grows with the version: #if KVD_VERSION_NUMBER >= 100 */
+#define KVD_VERSION_NUMBER (KVD_VERSION_MAJOR * 10000 + KVD_VERSION_MINOR * 100 + KVD_VERSION_PATCH)
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -106,11 +114,7 @@ enum kvd_code {
  *
  *   kvd_connect(NULL, &client);
  *   kvd_sequence_create(client, NULL, &sequence, NULL);
- *   kvd_generate_params_init(&params, sizeof params);
- *   kvd_tokenize(client, text, strlen(text), KVD_ADD_SPECIAL, &tokens, &params.token_count, NULL);
- *   params.tokens = tokens;
- *   kvd_generate(client, sequence, &params, Show, NULL, NULL, NULL);
- *   kvd_free(tokens);
+ *   kvd_generate_text(client, sequence, text, KVD_ADD_SPECIAL, NULL, Show, NULL, NULL);
  *   kvd_close(client);
  *
  * The structs are described in the sections below. */
@@ -162,8 +166,10 @@ int kvd_sequence_create(kvd_client* client, const kvd_sequence_options* options,
                         kvd_sequence* sequence, kvd_request* later);
 /* Creates `count` (1..1024) forks, each with the first `cell_count` cells (negative: all) of the
  * sequence. No cell is copied. forks[count] becomes the handles of the forks; *info (may be null)
- * describes them. options (may be null): flag KVD_EPHEMERAL, ttl_seconds; forks do not inherit the
- * time of expiry. Errors: KVD_NO_SPACE, KVD_INVALID_ARGUMENT (count, cell_count, the options). */
+ * describes them. The sequence may be one of this user's other sessions, or a public snapshot;
+ * KVD_FORCE is not needed. options (may be null): flag KVD_EPHEMERAL, ttl_seconds; forks do not
+ * inherit the time of expiry. Errors: KVD_NO_SPACE, KVD_INVALID_ARGUMENT (count, cell_count, the
+ * options). */
 int kvd_sequence_fork(kvd_client* client, kvd_sequence sequence, int32_t cell_count, uint32_t count,
                       const kvd_sequence_options* options, kvd_sequence* forks, kvd_fork_info* info,
                       kvd_request* later);
@@ -195,7 +201,19 @@ int kvd_generate(kvd_client* client, kvd_sequence sequence, const kvd_generate_p
 
 /* ------------------------------------------------------------------------------ text in, text out
  *
- * kvd_tokenize and kvd_generate do this in two calls; the section "text" has chat templates. */
+ * These functions wait. The section "text" has chat templates. */
+
+/* Appends a zero-terminated UTF-8 text to the sequence and draws no token. flags: KVD_ADD_SPECIAL,
+ * for the first text of a sequence; KVD_PARSE_SPECIAL. *result may be null. Errors: those of
+ * kvd_tokenize and kvd_generate; KVD_INVALID_ARGUMENT (the text has no tokens). */
+int kvd_prompt(kvd_client* client, kvd_sequence sequence, const char* text, uint32_t flags,
+               kvd_generate_result* result);
+/* Appends a text as kvd_prompt does and continues it: `on_piece` (may be null) receives the pieces
+ * of the answer as they are drawn. `params` may be null: the defaults; its members tokens and
+ * token_count are not used. Errors: those of kvd_prompt. */
+int kvd_generate_text(kvd_client* client, kvd_sequence sequence, const char* text, uint32_t flags,
+                      const kvd_generate_params* params, kvd_piece_function on_piece, void* user,
+                      kvd_generate_result* result);
 
 /* --------------------------------------------------------------------------------------- requests
  *
@@ -234,7 +252,11 @@ void kvd_abandon(kvd_client* client, kvd_request request);
 int kvd_error_code(void);
 /* Returns the protocol version that this library speaks. */
 uint32_t kvd_protocol_version(void);
+/* Returns the version of this library: "0.1.0". */
+const char* kvd_version(void);
 
+/* A member that is 0 or null has its default, also in a struct that kvd_connect_options_init has
+ * not filled; only `size` must be set. */
 struct kvd_connect_options {
   size_t size; /* sizeof(kvd_connect_options) */
   /* Path of the socket; null: $KVD_SOCKET, else the default path of daemon_name. */
@@ -247,16 +269,16 @@ struct kvd_connect_options {
   uint32_t completion_entries;
   uint64_t request_arena_bytes; /* bytes for the arguments of calls; limits one call; 0: 1 MiB */
   uint64_t result_arena_bytes;  /* bytes for outputs that are not released; 0: 4 MiB */
-  /* Time limit of kvd_connect; default 10,000; negative: no limit. Within connect_timeout_ms,
+  /* Time limit of kvd_connect; 0: 10,000; negative: no limit. Within connect_timeout_ms,
    * kvd_connect also retries if a daemon that is being restarted closes the connection before its
    * welcome. */
   int32_t connect_timeout_ms;
-  int32_t timeout_ms; /* time limit of each call in milliseconds; negative (default): no limit */
+  int32_t timeout_ms; /* time limit of each call in milliseconds; 0 or negative: no limit */
   uint32_t wants_map; /* 1: kvd_map_open will be called; default 0 */
   uint32_t no_prefix; /* 1: prompts reuse no prefix of other sequences; default 0 */
   /* Prompts reuse only prefixes of sequences with the same salt; default 0. */
   uint64_t cache_salt;
-  /* How long the library tries to restore a lost connection; 0: not at all; default 10,000. */
+  /* How long the library tries to restore a lost connection; 0: 10,000; negative: not at all. */
   int32_t reconnect_timeout_ms;
   /* Seconds for which the daemon keeps the session after the connection is lost without kvd_close,
    * or after kvd_leave, also if this process has ended; at most 604,800. Another process resumes
@@ -639,14 +661,14 @@ typedef struct kvd_logits {
 } kvd_logits;
 
 /* Appends tokens at position `pos`, which must be the sequence's next position (next_pos of
- * kvd_sequence_query), waits for the first piece of logits and writes it to *logits. The first
- * piece has all rows unless they exceed the output arena; if logits->has_more is 1, kvd_decode_next
- * gives the further pieces of logits->request. With `later`, `logits` is not used and may be null,
- * and kvd_decode_next gives all pieces. wanted: kvd_logits_wanted. Errors: KVD_INVALID_ARGUMENT
- * (`pos` is another position), KVD_NO_SPACE (cells), KVD_NUMERICAL (a value was not finite),
- * KVD_CONFLICT (the sequence changed during a step). After an error the sequence is unchanged,
- * unless the message says that the appended tokens stay (because a sliding window or a recurrent
- * state cannot be rewound). */
+ * kvd_sequence_query; -1 stands for it), waits for the first piece of logits and writes it to
+ * *logits. The first piece has all rows unless they exceed the output arena; if logits->has_more is
+ * 1, kvd_decode_next gives the further pieces of logits->request. With `later`, `logits` is not
+ * used and may be null, and kvd_decode_next gives all pieces. wanted: kvd_logits_wanted. Errors:
+ * KVD_INVALID_ARGUMENT (`pos` is another position), KVD_NO_SPACE (cells), KVD_NUMERICAL (a value
+ * was not finite), KVD_CONFLICT (the sequence changed during a step). After an error the sequence
+ * is unchanged, unless the message says that the appended tokens stay (because a sliding window or
+ * a recurrent state cannot be rewound). */
 int kvd_decode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
                size_t token_count, int32_t pos, int wanted, kvd_logits* logits, kvd_request* later);
 /* Releases the rows; `logits->rows` becomes null. Rows may be released in any order; the daemon
@@ -746,6 +768,8 @@ typedef struct kvd_grammar_trigger {
   kvd_token token;
 } kvd_grammar_trigger;
 
+/* kvd_generate_params_init must fill the struct: 0 is a value of most members. A struct that it has
+ * not filled is refused. */
 struct kvd_generate_params {
   size_t size;             /* sizeof(kvd_generate_params) */
   const kvd_token* tokens; /* the prompt, which is appended before sampling; at least one token */

@@ -84,7 +84,9 @@ Status TakeGrammar(const kvd_generate_params& params, GenerateTexts& texts,
     if (options.grammar.empty()) return Fail(Code::kInvalidArgument, "params.grammar: empty");
   }
   if (params.json_schema != nullptr) {
-    KVD_TRY(texts.schema_grammar, SchemaGrammar(params.json_schema));
+    auto grammar = SchemaGrammar(params.json_schema);
+    if (!grammar) return FailWithin("params.json_schema", grammar.error());
+    texts.schema_grammar = std::move(*grammar);
     options.grammar = texts.schema_grammar;
   }
   const std::size_t count = params.grammar_trigger_count;
@@ -120,6 +122,11 @@ Result<GenerateOptions> OptionsFrom(const kvd_generate_params* theirs, GenerateT
   kvd_generate_params ours;
   kvd_generate_params_init(&ours, sizeof ours);
   KVD_CHECK_OK(ReadSized(*theirs, ours));
+  if (ours.top_p == 0 && ours.typical_p == 0 && ours.repeat_penalty == 0) {
+    return Fail(Code::kInvalidArgument,
+                "params: kvd_generate_params_init has not filled it: top_p, typical_p and "
+                "repeat_penalty are 0");
+  }
   if ((ours.flags & KVD_CONTINUE) == 0) KVD_CHECK_OK(NotNull(ours.tokens, "params.tokens"));
   if (ours.bias_count != 0) KVD_CHECK_OK(NotNull(ours.biases, "params.biases"));
   if (ours.stop_count != 0) KVD_CHECK_OK(NotNull(ours.stops, "params.stops"));
@@ -189,7 +196,13 @@ Result<Decoding> StartDecode(kvd_client* client, kvd_sequence sequence, const kv
   if (wanted < KVD_LOGITS_NONE || wanted > KVD_LOGITS_ALL) {
     return Fail(Code::kInvalidArgument, "wanted: ", wanted, ", must be 0 to 2");
   }
-  return client->client.StartDecode(HandleFrom(sequence), {tokens, token_count}, Pos{pos},
+  const SequenceHandle handle = HandleFrom(sequence);
+  Pos first{pos};
+  if (pos == -1) {
+    KVD_TRY(const wire::SequenceEntry entry, client->client.Query(handle));
+    first = Pos{entry.next_pos};
+  }
+  return client->client.StartDecode(handle, {tokens, token_count}, first,
                                     static_cast<wire::LogitsWanted>(wanted));
 }
 
@@ -238,6 +251,25 @@ Status TakePieces(Generation& generation, kvd_piece_function on_piece, void* use
       is_cancelled = true;
     }
   }
+}
+
+// Appends a text to the sequence and generates as `params` say, except for their tokens.
+Status GenerateText(kvd_client* client, kvd_sequence sequence, const char* text,
+                    std::uint32_t flags, kvd_generate_params params, kvd_piece_function on_piece,
+                    void* user, kvd_generate_result* result) {
+  KVD_CHECK_OK(NotNull(client, "client"));
+  KVD_CHECK_OK(NotNull(text, "text"));
+  KVD_TRY(const std::uint16_t known, FlagsFrom(flags, KVD_ADD_SPECIAL | KVD_PARSE_SPECIAL));
+  KVD_TRY(const std::vector<TokenId> tokens, client->client.Tokenize(text, known));
+  if (tokens.empty()) return Fail(Code::kInvalidArgument, "text: it has no tokens");
+  params.tokens = tokens.data();
+  params.token_count = tokens.size();
+  GenerateTexts texts;
+  KVD_TRY(const GenerateOptions options, OptionsFrom(&params, texts));
+  KVD_TRY(Generation generation, client->client.StartGenerate(HandleFrom(sequence), options));
+  KVD_CHECK_OK(TakePieces(generation, on_piece, user));
+  Give(generation.result(), result);
+  return {};
 }
 
 KvdFinisher TakeFinisher(kvd_client* client, kvd_request request) {
@@ -335,6 +367,30 @@ int kvd_generate(kvd_client* client, kvd_sequence sequence, const kvd_generate_p
     KVD_CHECK_OK(TakePieces(generation, on_piece, user));
     Give(generation.result(), result);
     return {};
+  });
+}
+
+int kvd_prompt(kvd_client* client, kvd_sequence sequence, const char* text, uint32_t flags,
+               kvd_generate_result* result) {
+  return CallBody([&]() -> Status {
+    kvd_generate_params params;
+    kvd_generate_params_init(&params, sizeof params);
+    params.predict_max = 0;
+    return GenerateText(client, sequence, text, flags, params, nullptr, nullptr, result);
+  });
+}
+
+int kvd_generate_text(kvd_client* client, kvd_sequence sequence, const char* text, uint32_t flags,
+                      const kvd_generate_params* params, kvd_piece_function on_piece, void* user,
+                      kvd_generate_result* result) {
+  return CallBody([&]() -> Status {
+    kvd_generate_params ours;
+    kvd_generate_params_init(&ours, sizeof ours);
+    if (params != nullptr) {
+      KVD_CHECK_OK(ReadSized(*params, ours));
+      ours.size = sizeof ours;
+    }
+    return GenerateText(client, sequence, text, flags, ours, on_piece, user, result);
   });
 }
 

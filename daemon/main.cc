@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <variant>
 
 #include "base/text.h"
@@ -38,6 +40,7 @@
 #include "engine/model/model_config.h"
 #include "engine/vocabulary/vocabulary.h"
 #include "shm/socket_address.h"
+#include "shm/state_places.h"
 
 namespace kvd {
 namespace {
@@ -96,7 +99,8 @@ std::string DirectoryOf(const std::string& path) {
 // directories, because a Landlock rule needs an existing directory.
 SandboxPaths PathsOf(const DaemonOptions& options, const StateDirectory& state,
                      const std::string& socket_path) {
-  SandboxPaths paths{.data = {state.path()}, .runtime = {}, .read_only = {}};
+  SandboxPaths paths{.data = {state.path()}, .runtime = {}, .emptied = {}, .read_only = {}};
+  if (!options.state_directory) paths.emptied.push_back(DirectoryOf(state.path()));
   for (const auto& directory : {options.store, options.cache_directory}) {
     if (!directory) continue;
     // An error of mkdir is ignored, because the code that opens the directory later reports the
@@ -174,9 +178,21 @@ Status Forget(const DaemonOptions& options) {
   return {};
 }
 
+// Names the model's file in an error of its content. `path`: empty for the bundled model.
+std::unexpected<Error> OfModel(const std::string& path, const Error& error) {
+  const bool is_of_content = error.code == Code::kNotFound || error.code == Code::kCorrupt ||
+                             error.code == Code::kUnsupported;
+  if (!is_of_content || path.empty() || error.message.find(path) != std::string::npos) {
+    return std::unexpected(error);
+  }
+  return FailWithin(path, error);
+}
+
 // Prints one line for each fact, NAME=VALUE.
 Status Describe(const DaemonOptions& options) {
-  KVD_TRY(const ModelDescription model, DescribeModel(options.engine));
+  const auto described = DescribeModel(options.engine);
+  if (!described) return OfModel(options.engine.model_path, described.error());
+  const ModelDescription& model = *described;
   std::fputs(Concat("name=", model.name, "\ncontext=", model.context_length,
                     "\ncell_bytes=", model.cell_bytes, "\nstate_bytes=", model.state_bytes,
                     "\nweight_bytes=", model.weight_bytes, "\n")
@@ -200,6 +216,7 @@ Result<std::unique_ptr<Listener>> Listen(const DaemonOptions& options) {
   }
   if (listening.socket_path.empty()) {
     KVD_TRY(listening.socket_path, MakeDefaultSocketPath(options.name));
+    listening.makes_directory = true;
   }
   return Listener::Create(listening);
 }
@@ -241,12 +258,20 @@ Status Serve(const DaemonOptions& options, int signals) {
       }
     };
   }
-  KVD_TRY(const auto engine, Engine::Create(engine_options));
+  auto created = Engine::Create(engine_options);
+  if (!created) return OfModel(engine_options.model_path, created.error());
+  const std::unique_ptr<Engine> engine = std::move(*created);
   if (!state.on_tmpfs()) {
     Log(LogLevel::kWarning, "state_not_in_memory",
         Quoted(state.path()) + " is not on tmpfs: the pool is written to disk");
   }
 
+  const std::string& model_name = engine->config().name;
+  const StateNote note{.daemon = options.name,
+                       .model = model_name.empty() ? options.engine.model_path : model_name};
+  if (const Status written = WriteStateNote(state.descriptor(), note); !written) {
+    Log(LogLevel::kWarning, "state_note_not_written", Quoted(written.error().message));
+  }
   LogMemoryStart(engine->memory_start());
 
   Quotas quotas = options.quotas;
@@ -384,6 +409,7 @@ Status Serve(const DaemonOptions& options, int signals) {
   // If the memory holds no sequences and no sessions, the daemon removes the files of its state.
   if (engine->memory().Usage().live_sequences == 0 && engine->memory().sessions().List().empty()) {
     (void)state.RemoveState();
+    state.RemoveDirectory();
   }
   Log(LogLevel::kInfo, "stop", Concat("pid=", ::getpid()));
   return {};

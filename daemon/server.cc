@@ -377,6 +377,7 @@ void Server::DescribeSessions(OwnerId owner, std::vector<layout::MapSession>* se
     entry.pid = static_cast<std::uint32_t>(session.identity().peer.pid);
     entry.tokens_computed = session.tokens_computed();
     entry.tokens_sampled = session.tokens_sampled();
+    session.identity().name.copy(entry.client_name, sizeof entry.client_name);
     sessions->push_back(entry);
   }
 }

@@ -40,19 +40,20 @@ Result<ChatRequest> RequestOf(const ChatOptions& options) {
 
 // The messages of the file between those of the command line.
 Result<Value> MessagesOf(const Value& of_file, const ChatOptions& options,
-                         const std::optional<std::string>& prompt) {
+                         const std::optional<std::string>& prompt, ChatEnd end) {
   std::vector<Value> messages;
   if (!options.system.empty()) messages.push_back(Message("system", options.system));
   if (of_file.is_list()) {
     messages.insert(messages.end(), of_file.items().begin(), of_file.items().end());
   }
   std::string user = prompt.value_or("");
-  if (!prompt && of_file.is_undefined()) {
+  const bool needs_user = of_file.is_undefined() && end == ChatEnd::kAnswer;
+  if (!prompt && needs_user) {
     KVD_TRY(user, ReadStandardInput());
   }
   if (!user.empty()) {
     messages.push_back(Message("user", user));
-  } else if (prompt || of_file.is_undefined()) {
+  } else if (prompt || needs_user) {
     return Fail(Code::kInvalidArgument, "prompt: empty");
   }
   if (!options.prefill.empty()) messages.push_back(Message("assistant", options.prefill));
@@ -87,9 +88,10 @@ Status SetFromFiles(const ChatOptions& options, ChatRequest& request) {
 }  // namespace
 
 Result<ChatPrompt> MakeChatPrompt(const ChatTexts& texts, const ChatOptions& options,
-                                  const std::optional<std::string>& prompt) {
+                                  const std::optional<std::string>& prompt, ChatEnd end) {
   KVD_TRY(ChatRequest request, RequestOf(options));
-  KVD_TRY(request.messages, MessagesOf(request.messages, options, prompt));
+  KVD_TRY(request.messages, MessagesOf(request.messages, options, prompt, end));
+  if (end == ChatEnd::kContext) request.add_generation_prompt = false;
   KVD_CHECK_OK(SetFromFiles(options, request));
   if (!options.thinking.empty()) request.enable_thinking = options.thinking == "on";
   if (!options.prefill.empty()) request.continue_final_message = true;

@@ -22,13 +22,18 @@ struct ChatPrompt {
   std::string chat_template;    // the text of the template
 };
 
+// What stands behind the messages of a chat: the beginning of the answer, or nothing, for a context
+// that later messages continue.
+enum class ChatEnd : bool { kAnswer, kContext };
+
 // Returns the text of the chat: the system message, the messages of the file, the user's message
-// `prompt`, and the beginning of the answer, as far as they are given. Without a prompt and a file
-// the user's message is read from standard input. Says on standard error if the model has no
-// template. Errors: kInvalidArgument, kNotFound and kUnsupported as ParseChatRequest and
+// `prompt`, and what `end` says, as far as they are given. Without a prompt and a file the user's
+// message is read from standard input, except with kContext. Says on standard error if the model
+// has no template. Errors: kInvalidArgument, kNotFound and kUnsupported as ParseChatRequest and
 // ChatFormatter; those of files.
 Result<ChatPrompt> MakeChatPrompt(const ChatTexts& texts, const ChatOptions& options,
-                                  const std::optional<std::string>& prompt);
+                                  const std::optional<std::string>& prompt,
+                                  ChatEnd end = ChatEnd::kAnswer);
 
 // Returns the tokens of the chat's text. The tokens of a new sequence begin with BOS if texts of
 // this model do; tokens that are appended to a sequence do not.

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "base/flag.h"
 #include "base/flag_help.h"
 #include "base/flag_table.h"
+#include "base/text.h"
 #include "shm/wire_check.h"
 
 namespace kvd::kvctl {
@@ -60,6 +64,37 @@ void ForEachVerb(const auto& call) {
   }
 }
 
+// Returns the number of characters to insert, remove or replace that make `b` of `a`.
+std::size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+// Returns the verb that is most like the name; empty: none is like it.
+std::string_view NearestVerb(std::string_view name) {
+  std::string_view nearest;
+  // Half of the characters of a name that is meant are right.
+  std::size_t least = std::min<std::size_t>(name.size() / 2, 3) + 1;
+  ForEachVerb([&](const CommandRow& verb) {
+    const std::size_t distance =
+        verb.name.starts_with(name) ? 0 : EditDistance(name.substr(0, 64), verb.name);
+    if (distance < least) {
+      least = distance;
+      nearest = verb.name;
+    }
+  });
+  return nearest;
+}
+
 const CommandRow* FindVerb(std::string_view name) {
   const CommandRow* found = nullptr;
   ForEachVerb([&](const CommandRow& verb) {
@@ -79,6 +114,7 @@ void AppendOptions(std::span<const Flag<CommandLine>> flags, std::string& help) 
 std::string HelpText() {
   std::string help = "kvctl: talk to a kvd daemon\nUsage: kvctl [OPTIONS] SUBCOMMAND\n\n";
   AppendOptions(kGlobalFlags, help);
+  AppendHelpLine(kLayout, "--version", "Print the version and exit", help);
   help += "\nSubcommands:\n";
   ForEachVerb([&help](const CommandRow& verb) {
     AppendHelpLine(kLayout, verb.name, verb.description, help);
@@ -150,7 +186,11 @@ class Reader {
 
   Status ChooseVerb(std::string_view name) {
     line_.verb = FindVerb(name);
-    if (line_.verb == nullptr) return FailUnexpected(name);
+    if (line_.verb == nullptr) {
+      const std::string_view nearest = NearestVerb(name);
+      return Fail(Code::kInvalidArgument, "'", name, "': no such subcommand",
+                  nearest.empty() ? "; kvctl --help lists them" : "; the nearest one is ", nearest);
+    }
     verb_flags_.Add(line_.verb->flags);
     for (const auto& topic : line_.verb->topics) verb_flags_.Add(topic.flags);
     return {};
@@ -181,6 +221,8 @@ Result<std::optional<std::string>> ReadCommandLine(int argument_count, const cha
       ++i;
     } else if (takes_flags && (text == "-h" || text == "--help")) {
       return line.verb == nullptr ? HelpText() : HelpText(*line.verb);
+    } else if (takes_flags && text == "--version") {
+      return Concat("kvctl ", KVD_VERSION, "\n");
     } else if (takes_flags && text.size() > 1 && text.starts_with('-')) {
       const char* const next = i + 1 < argument_count ? arguments[i + 1] : nullptr;
       KVD_TRY(const std::size_t used, reader.TakeFlags(text, next));

@@ -27,8 +27,10 @@ struct CommandLine {
   TextOptions text;
   EmbedOptions embed;
   RankOptions rank;
+  WarmOptions warm;
   PrefixFlags prefix;
   LlamaOptions llama;
+  DaemonsOptions daemons;
   PingOptions ping;
   LifeOptions life;
   MapOptions map;

@@ -26,7 +26,7 @@ Status ListSaved(const GlobalOptions& global, const SavedOptions& options);
 Status ImportFile(const GlobalOptions& global, const LlamaOptions& options);
 Status ExportFile(const GlobalOptions& global, const LlamaOptions& options);
 
-Status WarmPrefix(const GlobalOptions& global, const PrefixFlags& options);
+Status WarmPrefix(const GlobalOptions& global, const WarmOptions& options);
 Status ListTenants(const GlobalOptions& global);
 Status SetLife(const GlobalOptions& global, const LifeOptions& options);
 Status PinSequences(const GlobalOptions& global, const PrefixFlags& options, bool is_pinned);
@@ -38,6 +38,7 @@ Status ShowTemplate(const GlobalOptions& global, const TextOptions& options);
 Status ExplainPrompt(const GlobalOptions& global, const TextOptions& options);
 Status EmbedTexts(const GlobalOptions& global, const EmbedOptions& options);
 Status RankDocuments(const GlobalOptions& global, const RankOptions& options);
+Status ListDaemons(const GlobalOptions& global, const DaemonsOptions& options);
 Status ShowInfo(const GlobalOptions& global);
 Status ShowProfile(const GlobalOptions& global);
 Status ShowMap(const GlobalOptions& global, const MapOptions& options);

@@ -1,11 +1,17 @@
 // kvctl info, ping, tokenize.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
+#include "base/utf8.h"
 #include "client/client.h"
 #include "kvctl/commands.h"
 #include "kvctl/profile_command.h"
@@ -244,6 +250,48 @@ Status PingDaemon(const GlobalOptions& global, const PingOptions& options) {
   return {};
 }
 
+namespace {
+
+// Returns the text of each token that occurs. A text of twice the same token has twice its piece,
+// the first time perhaps without the space in front, so the piece is the second half of the text.
+Result<std::map<TokenId, std::string>> PiecesOf(const Client& client,
+                                                std::span<const TokenId> tokens) {
+  std::map<TokenId, std::string> pieces;
+  for (const TokenId token : tokens) {
+    if (pieces.contains(token)) continue;
+    const std::array<TokenId, 2> twice = {token, token};
+    KVD_TRY(const std::string text, client.Detokenize(twice, wire::kFlagSpecial));
+    pieces.emplace(token, text.substr(text.size() / 2));
+  }
+  return pieces;
+}
+
+// Formats a piece in quotes; bytes that are no printable characters are escaped ("\\n", "\\xe2").
+std::string QuotedPiece(std::string_view piece) {
+  std::string quoted = "\"";
+  while (!piece.empty()) {
+    const std::size_t bytes = WellFormedBytes(piece);
+    const auto first = static_cast<unsigned char>(piece.front());
+    if (bytes > 1 || (bytes == 1 && first >= 0x20 && first != 0x7f)) {
+      if (first == '"' || first == '\\') quoted += '\\';
+      quoted += piece.substr(0, bytes);
+      piece.remove_prefix(bytes);
+      continue;
+    }
+    std::array<char, 8> escaped{};
+    if (first == '\n') {
+      quoted += "\\n";
+    } else {
+      std::snprintf(escaped.data(), escaped.size(), "\\x%02x", first);
+      quoted += escaped.data();
+    }
+    piece.remove_prefix(1);
+  }
+  return quoted + '"';
+}
+
+}  // namespace
+
 Status TokenizeText(const GlobalOptions& global, const TextOptions& options) {
   std::string text = options.text;
   if (!options.has_text) {
@@ -254,13 +302,19 @@ Status TokenizeText(const GlobalOptions& global, const TextOptions& options) {
       static_cast<std::uint16_t>((options.adds_special ? wire::kFlagAddSpecial : 0) |
                                  (options.parses_special ? wire::kFlagParseSpecial : 0));
   KVD_TRY(const auto tokens, client.Tokenize(text, flags));
-  if (global.wants_json) {
-    Json list = Json::Array();
-    for (const TokenId token : tokens) list.Add(std::int64_t{token});
-    std::puts(Json::Object().Set("tokens", std::move(list)).Text().c_str());
-    return {};
+  KVD_TRY(const auto pieces, PiecesOf(client, tokens));
+  Json ids = Json::Array();
+  Json texts = Json::Array();
+  for (const TokenId token : tokens) {
+    const std::string& piece = pieces.at(token);
+    if (!global.wants_json) std::printf("%8d  %s\n", token, QuotedPiece(piece).c_str());
+    ids.Add(std::int64_t{token});
+    texts.Add(piece);
   }
-  for (const TokenId token : tokens) std::printf("%d\n", token);
+  if (!global.wants_json) return {};
+  Json json = Json::Object();
+  json.Set("tokens", std::move(ids)).Set("pieces", std::move(texts));
+  std::puts(json.Text().c_str());
   return {};
 }
 

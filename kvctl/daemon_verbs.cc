@@ -17,6 +17,16 @@ constexpr auto kInfoFlags = std::to_array<Flag<CommandLine>>({
         TakeSwitch<&CommandLine::info_wants_profile>),
 });
 
+constexpr auto kDaemonsFlags = std::to_array<Flag<CommandLine>>({
+    {.names = "name",
+     .help = "Name of a daemon. Default: all daemons.",
+     .take = TakeText<&CommandLine::daemons, &DaemonsOptions::name>},
+    SwitchFlag("--prune",
+               "Remove sockets, locks and directories that ended daemons have left and that hold "
+               "no state; with a name, also the state of that daemon, after saying what it holds.",
+               TakeSwitch<&CommandLine::daemons, &DaemonsOptions::prunes>),
+});
+
 constexpr auto kPingFlags = std::to_array<Flag<CommandLine>>({
     ValueFlag("-c --count", "N", "Number of round trips. Default: 10. Range: 1 to 1000000.",
               TakeNumber<1, 1'000'000, &CommandLine::ping, &PingOptions::count>),
@@ -34,6 +44,11 @@ constexpr auto kDaemonVerbs = std::to_array<CommandRow>({
            return line.info_wants_profile ? ShowProfile(line.global) : ShowInfo(line.global);
          },
      .flags = kInfoFlags},
+    {.name = "daemons",
+     .description = "List the user's daemons and their states, or remove leftovers",
+     .example = "daemons --prune",
+     .run = [](const CommandLine& line) { return ListDaemons(line.global, line.daemons); },
+     .flags = kDaemonsFlags},
     {.name = "defrag",
      .description = "Pack the pool and settle sequences with many shifts",
      .example = "defrag",

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "client/client.h"
 #include "kvctl/commands.h"
+#include "kvctl/sequence_names.h"
 #include "kvctl/terminal.h"
 #include "text/json_builder.h"
 
@@ -97,9 +98,9 @@ void Print(const wire::LogRecord& record) {
 }  // namespace
 
 Status ShowLog(const GlobalOptions& global, const SequenceOptions& options) {
-  KVD_TRY(const SequenceHandle handle, ParseHandle(options.handles.front()));
   KVD_TRY(const Client client, Client::Connect(global.connect));
-  KVD_TRY(const auto log, client.Call(wire::LogArgs{handle}));
+  KVD_TRY(const NamedSequence sequence, FindSequence(client, options.handles.front()));
+  KVD_TRY(const auto log, client.Call(wire::LogArgs{sequence.handle}));
   const auto& records = log.entries;
   if (global.wants_json) {
     Json list = Json::Array();

@@ -1,5 +1,5 @@
-// kvctl map and kvctl top: show the live map once or repeatedly. kvctl map and kvctl top send no
-// requests after the hello.
+// kvctl map and kvctl top: show the live map once or repeatedly. Their only requests are those for
+// the names of snapshots, when the map shows a snapshot whose name is not known.
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -19,12 +19,57 @@
 namespace kvd::kvctl {
 namespace {
 
-Result<LiveMap> OpenMap(const GlobalOptions& global) {
-  ConnectOptions connect = global.connect;
-  connect.wants_map = true;
-  KVD_TRY(const Client client, Client::Connect(connect));
-  return client.OpenMap();
-}
+// A daemon that does not answer, or has ended, is shown as the map shows it, without names.
+constexpr std::chrono::milliseconds kNamesTimeout{500};
+
+// The live map, and the names of its snapshots.
+class NamedMap {
+ public:
+  static Result<NamedMap> Open(const GlobalOptions& global) {
+    ConnectOptions connect = global.connect;
+    connect.wants_map = true;
+    connect.reconnect_timeout = std::chrono::milliseconds(0);
+    connect.call_timeout = kNamesTimeout;
+    KVD_TRY(Client client, Client::Connect(connect));
+    KVD_TRY(LiveMap map, client.OpenMap());
+    return NamedMap(std::move(client), std::move(map));
+  }
+
+  Result<MapState> Refresh() {
+    KVD_TRY(const MapState state, map_.Refresh());
+    if (state == MapState::kLive && has_new_snapshot()) ReadNames();
+    return state;
+  }
+  const MapReader& content() const { return map_.content(); }
+  const MapNames& names() const { return names_; }
+
+ private:
+  NamedMap(Client client, LiveMap map) : client_(std::move(client)), map_(std::move(map)) {}
+
+  bool has_new_snapshot() const {
+    return std::ranges::any_of(content().sequences(), [this](const layout::MapSequence& sequence) {
+      return sequence.handle != 0 && (sequence.flags & layout::kSequencePublished) != 0 &&
+             !names_.contains(sequence.handle);
+    });
+  }
+  // A snapshot for which the daemon gives no name, because it is gone, has an empty one.
+  void ReadNames() {
+    const auto snapshots = client_.Snapshots();
+    if (snapshots) {
+      names_.clear();
+      for (const Snapshot& snapshot : *snapshots) {
+        names_.emplace(static_cast<std::uint64_t>(snapshot.sequence), snapshot.name);
+      }
+    }
+    for (const layout::MapSequence& sequence : content().sequences()) {
+      if ((sequence.flags & layout::kSequencePublished) != 0) names_.try_emplace(sequence.handle);
+    }
+  }
+
+  Client client_;
+  LiveMap map_;
+  MapNames names_;
+};
 
 ScreenSize TerminalSize() {
   winsize size{};
@@ -114,27 +159,28 @@ class RateMeter {
 }  // namespace
 
 Status ShowMap(const GlobalOptions& global, const MapOptions& options) {
-  KVD_TRY(LiveMap map, OpenMap(global));
+  KVD_TRY(NamedMap map, NamedMap::Open(global));
   KVD_TRY(const MapState state, map.Refresh());
   const MapReader& content = map.content();
   if (global.wants_json) {
-    std::puts(MapJson(content, state).Text().c_str());
+    std::puts(MapJson(content, state, map.names()).Text().c_str());
   } else if (options.wants_svg) {
     std::fputs(DrawSvg(content, state).c_str(), stdout);
   } else {
     const bool has_colour = ::isatty(STDOUT_FILENO) == 1;
     const ScreenSize size{TerminalSize().columns, 1000};
-    std::fputs(DrawScreen(content, state, {}, size, has_colour).c_str(), stdout);
+    std::fputs(DrawScreen(content, state, map.names(), {}, size, has_colour).c_str(), stdout);
   }
   return {};
 }
 
 Status ShowTop(const GlobalOptions& global, const MapOptions& options) {
-  KVD_TRY(LiveMap map, OpenMap(global));
+  KVD_TRY(NamedMap map, NamedMap::Open(global));
   const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
   if (options.is_once || !is_terminal) {
     KVD_TRY(const MapState state, map.Refresh());
-    const std::string screen = DrawScreen(map.content(), state, {}, TerminalSize(), is_terminal);
+    const std::string screen =
+        DrawScreen(map.content(), state, map.names(), {}, TerminalSize(), is_terminal);
     std::fputs(screen.c_str(), stdout);
     return {};
   }
@@ -143,7 +189,9 @@ Status ShowTop(const GlobalOptions& global, const MapOptions& options) {
   for (;;) {
     KVD_TRY(const MapState state, map.Refresh());
     const SessionRates rates = meter.Measure(map.content());
-    if (!terminal.Show(DrawScreen(map.content(), state, rates, TerminalSize(), true))) return {};
+    const std::string screen =
+        DrawScreen(map.content(), state, map.names(), rates, TerminalSize(), true);
+    if (!terminal.Show(screen)) return {};
     const int signal = terminal.Wait(std::chrono::milliseconds(options.period_ms));
     if (signal != 0 && signal != SIGWINCH && signal != SIGTSTP) return {};
   }

@@ -1,5 +1,7 @@
 #include "kvctl/map_drawing.h"
 
+#include "kvctl/sequence_names.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -118,6 +120,20 @@ double RateOf(const std::map<std::uint64_t, double>& rates, std::uint64_t sessio
   return found == rates.end() ? 0.0 : found->second;
 }
 
+std::string NameIn(const MapNames& names, std::uint64_t handle) {
+  const auto found = names.find(handle);
+  return found == names.end() ? std::string() : found->second;
+}
+
+// The name of a snapshot, if it is known, or how the sequence is kept.
+std::string UseText(const layout::MapSequence& sequence, const MapNames& names) {
+  if ((sequence.flags & layout::kSequencePublished) != 0) {
+    const std::string name = NameIn(names, sequence.handle);
+    return name.empty() ? "published" : name;
+  }
+  return (sequence.flags & layout::kSequenceRetained) != 0 ? "retained" : "";
+}
+
 std::vector<std::string> Heading(const MapReader& map, MapState state) {
   const layout::MapTotals& totals = map.totals();
   const std::uint64_t cells = std::uint64_t{totals.total_blocks} * layout::kBlockCells;
@@ -141,8 +157,8 @@ std::vector<std::string> Heading(const MapReader& map, MapState state) {
 
 }  // namespace
 
-std::string DrawScreen(const MapReader& map, MapState state, const SessionRates& rates,
-                       ScreenSize size, bool has_colour) {
+std::string DrawScreen(const MapReader& map, MapState state, const MapNames& names,
+                       const SessionRates& rates, ScreenSize size, bool has_colour) {
   std::string screen;
   std::size_t used_rows = 0;
   const auto line = [&](const std::string& text) {
@@ -159,26 +175,24 @@ std::string DrawScreen(const MapReader& map, MapState state, const SessionRates&
        std::string("█ used  ▄ less than half  # shared  · free, or another user's"));
   const std::size_t left = size.rows > used_rows + 2 ? size.rows - used_rows - 2 : 0;
   std::size_t shown_sessions = 0;
-  line(Format("%12s %8s %12s %12s %8s %8s", "SESSION", "PID", "COMPUTED", "SAMPLED", "comp/s",
-              "samp/s"));
+  line(Format("%12s %8s %12s %12s %8s %8s  %s", "SESSION", "PID", "COMPUTED", "SAMPLED", "comp/s",
+              "samp/s", "CLIENT"));
   for (const layout::MapSession& session : map.sessions()) {
     if (session.session == 0 || shown_sessions >= left / 2) continue;
     ++shown_sessions;
-    line(Format("%12llu %8u %12llu %12llu %8.1f %8.1f", Wide(session.session), session.pid,
+    line(Format("%12llu %8u %12llu %12llu %8.1f %8.1f  %s", Wide(session.session), session.pid,
                 Wide(session.tokens_computed), Wide(session.tokens_sampled),
-                RateOf(rates.computed, session.session), RateOf(rates.sampled, session.session)));
+                RateOf(rates.computed, session.session), RateOf(rates.sampled, session.session),
+                ClientNameOf(session).c_str()));
   }
   line(Format("  %18s %8s %12s %8s %8s %5s %s", "SEQUENCE", "UID", "SESSION", "CELLS", "SHARED",
-              "CHKPT", "STATE"));
+              "CHKPT", "USE"));
   for (const layout::MapSequence* sequence : LargestFirst(map)) {
     if (used_rows >= size.rows) break;
-    const char* const what = (sequence->flags & layout::kSequencePublished) != 0  ? "published"
-                             : (sequence->flags & layout::kSequenceRetained) != 0 ? "retained"
-                                                                                  : "";
     const std::string text =
         Format(" %18llu %8u %12llu %8u %8u %5u %s", Wide(sequence->handle), sequence->owner_uid,
                Wide(sequence->session), sequence->cell_count, sequence->shared_cells,
-               sequence->checkpoint_count, what);
+               sequence->checkpoint_count, UseText(*sequence, names).c_str());
     screen += Coloured("█", ColourNumber(*sequence), has_colour) +
               text.substr(0, size.columns - 1) + '\n';
     ++used_rows;
@@ -211,7 +225,7 @@ std::string DrawSvg(const MapReader& map, MapState state) {
   return svg + "</svg>\n";
 }
 
-Json MapJson(const MapReader& map, MapState state) {
+Json MapJson(const MapReader& map, MapState state, const MapNames& names) {
   const layout::MapTotals& totals = map.totals();
   Json json = Json::Object();
   json.Set("state", state == MapState::kLive ? std::string("live") : std::string("stale"))
@@ -239,6 +253,7 @@ Json MapJson(const MapReader& map, MapState state) {
     Json entry = Json::Object();
     entry.Set("session", std::to_string(session.session))
         .Set("pid", std::uint64_t{session.pid})
+        .Set("client_name", ClientNameOf(session))
         .Set("tokens_computed", session.tokens_computed)
         .Set("tokens_sampled", session.tokens_sampled);
     sessions.Add(std::move(entry));
@@ -248,6 +263,7 @@ Json MapJson(const MapReader& map, MapState state) {
     if (sequence.handle == 0) continue;
     Json entry = Json::Object();
     entry.Set("handle", std::to_string(sequence.handle))
+        .Set("name", NameIn(names, sequence.handle))
         .Set("session", std::to_string(sequence.session))
         .Set("owner_uid", std::uint64_t{sequence.owner_uid})
         .Set("flags", std::uint64_t{sequence.flags})

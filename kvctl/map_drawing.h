@@ -23,11 +23,14 @@ struct ScreenSize {
   std::size_t rows = 24;
 };
 
+// The names of snapshots, by the handles of their sequences.
+using MapNames = std::map<std::uint64_t, std::string>;
+
 // Returns at most `rows` lines separated by \n, each at most `columns` wide. If has_colour is
 // false, DrawScreen returns a text without escape sequences.
-std::string DrawScreen(const MapReader& map, MapState state, const SessionRates& rates,
-                       ScreenSize size, bool has_colour);
+std::string DrawScreen(const MapReader& map, MapState state, const MapNames& names,
+                       const SessionRates& rates, ScreenSize size, bool has_colour);
 std::string DrawSvg(const MapReader& map, MapState state);
-Json MapJson(const MapReader& map, MapState state);
+Json MapJson(const MapReader& map, MapState state, const MapNames& names);
 
 }  // namespace kvd::kvctl

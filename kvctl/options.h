@@ -31,6 +31,7 @@ struct ChatOptions {
 struct RunOptions {
   std::string prompt;
   bool has_prompt = false;  // false: the prompt is read from standard input
+  bool parses_special = true;
   ChatOptions chat;
   std::string sequence;           // handle of the sequence that kvctl run forks and continues
   std::string snapshot;           // name of the snapshot that kvctl run forks and continues
@@ -78,7 +79,8 @@ struct SnapshotOptions {
 
 struct SavedOptions {
   std::string handle;
-  std::string name;
+  std::string name;        // of the file; empty: that of the snapshot
+  bool saves_all = false;  // kvctl save: true saves each snapshot in a file of its name
   bool no_logits = false;
   bool tokens_only = false;
   bool is_unpacked = false;
@@ -95,7 +97,7 @@ struct TextOptions {
   bool has_text = false;
   ChatOptions chat;
   bool adds_special = false;
-  bool parses_special = false;
+  bool parses_special = true;
 };
 
 struct LifeOptions {
@@ -105,10 +107,17 @@ struct LifeOptions {
   bool is_forced = false;  // true: also sequences of other sessions
 };
 
+struct WarmOptions {
+  std::string file;  // file of the prompt; "-": standard input
+  ChatOptions chat;  // a chat, of which the file has the user's message
+  bool parses_special = true;
+  bool is_pinned = false;
+  std::string keep_as;            // name under which the result is published as a snapshot
+  bool replaces = false;          // true: an existing snapshot named `keep_as` is replaced
+  std::uint32_t ttl_seconds = 0;  // the snapshot `keep_as` expires; 0: it does not expire
+};
+
 struct PrefixFlags {
-  std::string file;                  // kvctl warm: file of the prompt; "-": standard input
-  bool parses_special = false;       // warm
-  bool is_pinned = false;            // warm
   std::vector<std::string> handles;  // pin, unpin
   bool only_retained = false;        // drop
   // True: the verb also acts on sequences of other sessions; kvctl drop also drops pinned
@@ -142,6 +151,11 @@ struct LlamaOptions {
   bool is_session = false;
   bool is_v_transposed = false;
   std::string k_type, v_type;  // types of the exported K and V rows; empty: the types of the pool
+};
+
+struct DaemonsOptions {
+  std::string name;     // of the daemon; empty: all
+  bool prunes = false;  // true: what is left over is removed, with a name also the state
 };
 
 struct MapOptions {

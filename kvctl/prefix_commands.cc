@@ -3,14 +3,17 @@
 #include <cstring>
 #include <fstream>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
 #include "client/client.h"
 #include "kvctl/chat_prompt.h"
 #include "kvctl/commands.h"
+#include "kvctl/sequence_names.h"
 #include "kvctl/terminal.h"
 #include "text/json_builder.h"
 
@@ -20,6 +23,7 @@ namespace kvd::kvctl {
 
 namespace {
 
+// Reads also what is no regular file, such as a pipe of the shell.
 Result<std::string> ReadFile(const std::string& path) {
   if (path == "-") return ReadStandardInput();
   std::ifstream file(path, std::ios::binary);
@@ -30,44 +34,99 @@ Result<std::string> ReadFile(const std::string& path) {
   return std::move(text).str();
 }
 
-}  // namespace
-
-Status WarmPrefix(const GlobalOptions& global, const PrefixFlags& options) {
-  KVD_TRY(const std::string text, ReadFile(options.file));
-  KVD_TRY(const Client client, Client::Connect(global.connect));
+Result<std::vector<TokenId>> ContextTokens(const Client& client, const WarmOptions& options,
+                                           const std::optional<std::string>& text) {
+  if (options.chat.is_chat) {
+    KVD_TRY(const ChatTexts texts, client.ChatTemplates());
+    KVD_TRY(ChatPrompt chat, MakeChatPrompt(texts, options.chat, text, ChatEnd::kContext));
+    return ChatTokens(client, texts, std::move(chat.text), true);
+  }
   const auto flags = static_cast<std::uint16_t>(
       wire::kFlagAddSpecial | FlagIf(options.parses_special, wire::kFlagParseSpecial));
-  KVD_TRY(const auto tokens, client.Tokenize(text, flags));
-  KVD_TRY(Sequence sequence, client.NewSequence());
-  KVD_TRY(const Logits computed, sequence.Decode(tokens, Pos{0}, wire::LogitsWanted::kNone));
+  return client.Tokenize(text.value_or(""), flags);
+}
+
+// Computes the tokens in the new sequence and shows the progress.
+Result<wire::GenerateResult> ComputeContext(Sequence& sequence, std::span<const TokenId> tokens) {
+  ProgressBar progress;
+  KVD_TRY(Generation computing,
+          sequence.Generate(
+              {.tokens = tokens, .predict_max = 0, .wants_progress = progress.is_shown()}));
+  for (;;) {
+    KVD_TRY(const auto piece, computing.Next());
+    if (!piece) return computing.result();
+    if (piece->kind == wire::kPieceProgress) progress.Show(piece->done, piece->total);
+  }
+}
+
+// Where the computed context stays.
+struct KeptContext {
+  SequenceHandle handle = SequenceHandle::kNone;
+  bool is_retained = false;
+  bool is_published = false;
+};
+
+Result<KeptContext> KeepContext(const Client& client, Sequence& sequence,
+                                const WarmOptions& options) {
+  if (!options.keep_as.empty()) {
+    KVD_TRY(const SequenceHandle snapshot,
+            client.Publish(sequence.handle(), options.keep_as,
+                           FlagIf(options.replaces, wire::kFlagForce),
+                           {.ttl_seconds = options.ttl_seconds}));
+    return KeptContext{.handle = snapshot, .is_published = true};
+  }
   if (options.is_pinned) KVD_CHECK_OK(client.Call(wire::PinArgs{sequence.handle(), true}));
-  const PrefixReuse reuse = computed.reuse();
   const SequenceHandle handle = sequence.Detach();
   KVD_TRY(const bool stays, client.Retain(handle));
-  const std::uint64_t computed_tokens = tokens.size() - reuse.tokens;
+  return KeptContext{.handle = stays ? handle : SequenceHandle::kNone, .is_retained = stays};
+}
+
+std::string KeptText(const KeptContext& kept, const std::string& name) {
+  if (kept.is_published) return "kept as snapshot " + name;
+  if (kept.is_retained) return "kept as sequence " + HandleText(kept.handle);
+  return "not kept: too few, or another sequence holds the same tokens";
+}
+
+}  // namespace
+
+Status WarmPrefix(const GlobalOptions& global, const WarmOptions& options) {
+  std::optional<std::string> text;
+  if (!options.file.empty()) {
+    KVD_TRY(text, ReadFile(options.file));
+  } else if (!options.chat.is_chat) {
+    return Fail(Code::kInvalidArgument, "file: required without --chat");
+  }
+  KVD_TRY(const Client client, Client::Connect(global.connect));
+  KVD_TRY(const auto tokens, ContextTokens(client, options, text));
+  if (tokens.empty()) return Fail(Code::kInvalidArgument, "file: empty");
+  KVD_TRY(Sequence sequence, client.NewSequence());
+  KVD_TRY(const wire::GenerateResult computed, ComputeContext(sequence, tokens));
+  KVD_TRY(const KeptContext kept, KeepContext(client, sequence, options));
   if (global.wants_json) {
     Json json = Json::Object();
-    json.Set("sequence", stays ? HandleText(handle) : std::string())
-        .Set("is_retained", stays)
+    json.Set("sequence",
+             kept.handle == SequenceHandle::kNone ? std::string() : HandleText(kept.handle))
+        .Set("is_retained", kept.is_retained)
+        .Set("kept_as", options.keep_as)
         .Set("tokens", std::uint64_t{tokens.size()})
-        .Set("tokens_computed", computed_tokens)
-        .Set("tokens_shared", std::uint64_t{reuse.tokens})
-        .Set("shared_from", std::string(PrefixOriginName(reuse.origin)))
-        .Set("share_limit", std::string(PrefixLimitName(reuse.limit)));
+        .Set("tokens_computed", std::uint64_t{computed.prompt_computed})
+        .Set("tokens_shared", std::uint64_t{computed.prompt_shared})
+        .Set("shared_from",
+             std::string(PrefixOriginName(static_cast<PrefixOrigin>(computed.shared_origin))))
+        .Set("share_limit",
+             std::string(PrefixLimitName(static_cast<PrefixLimit>(computed.share_limit))));
     std::puts(json.Text().c_str());
     return {};
   }
-  std::printf("%zu tokens, %llu of them computed; %s\n", tokens.size(),
-              static_cast<unsigned long long>(computed_tokens),
-              stays ? ("kept as sequence " + HandleText(handle)).c_str()
-                    : "not kept: too few, or another sequence holds the same tokens");
+  std::printf("%zu tokens, %u of them computed; %s\n", tokens.size(), computed.prompt_computed,
+              KeptText(kept, options.keep_as).c_str());
   return {};
 }
 
 Status PinSequences(const GlobalOptions& global, const PrefixFlags& options, bool is_pinned) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
-  for (const std::string& text : options.handles) {
-    KVD_TRY(const SequenceHandle handle, ParseHandle(text));
+  KVD_TRY(const auto sequences, FindSequences(client, options.handles));
+  for (const auto& [handle, name] : sequences) {
     KVD_CHECK_OK(client.Call(wire::PinArgs{handle, is_pinned}, {},
                              FlagIf(options.is_forced, wire::kFlagForce)));
   }

@@ -80,6 +80,8 @@ constexpr std::array<Flag<CommandLine>, kChatFlagCount> ChatFlags(std::string_vi
 
 constexpr std::array<Flag<CommandLine>, kChatFlagCount> kRunChatFlags =
     ChatFlags<&CommandLine::run, &RunOptions::chat>("--chat");
+constexpr std::array<Flag<CommandLine>, kChatFlagCount> kWarmChatFlags =
+    ChatFlags<&CommandLine::warm, &WarmOptions::chat>("--chat");
 constexpr std::array<Flag<CommandLine>, kChatFlagCount> kWhyChatFlags =
     ChatFlags<&CommandLine::text, &TextOptions::chat>("--chat");
 

@@ -14,6 +14,7 @@
 #include "client/client.h"
 #include "kvctl/chat_prompt.h"
 #include "kvctl/commands.h"
+#include "kvctl/sequence_names.h"
 #include "kvctl/terminal.h"
 #include "kvctl/tool_answer.h"
 #include "text/json_builder.h"
@@ -27,8 +28,8 @@ namespace {
 Result<Sequence> StartingPoint(const Client& client, const RunOptions& options) {
   if (!options.snapshot.empty()) return client.AttachSnapshot(options.snapshot);
   if (options.sequence.empty()) return client.NewSequence();
-  KVD_TRY(const SequenceHandle source, ParseHandle(options.sequence));
-  KVD_TRY(const auto forks, client.Fork(source, -1, 1));
+  KVD_TRY(const NamedSequence source, FindSequence(client, options.sequence));
+  KVD_TRY(const auto forks, client.Fork(source.handle, -1, 1));
   return Sequence(client, forks.front());
 }
 
@@ -55,7 +56,10 @@ Result<Prompt> PromptOf(const Client& client, const RunOptions& options, bool is
     KVD_TRY(text, ReadStandardInput());
   }
   if (text.empty()) return Fail(Code::kInvalidArgument, "prompt: empty");
-  KVD_TRY(prompt.tokens, client.Tokenize(text, FlagIf(is_new_sequence, wire::kFlagAddSpecial)));
+  const auto flags =
+      static_cast<std::uint16_t>(FlagIf(is_new_sequence, wire::kFlagAddSpecial) |
+                                 FlagIf(options.parses_special, wire::kFlagParseSpecial));
+  KVD_TRY(prompt.tokens, client.Tokenize(text, flags));
   return prompt;
 }
 
@@ -82,7 +86,11 @@ Result<std::string> GrammarOf(const RunOptions& options) {
   }
   KVD_TRY(const std::vector<std::byte> bytes, ReadWholeFile(path));
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (!options.schema_path.empty()) return SchemaGrammar(text);
+  if (!options.schema_path.empty()) {
+    auto schema = SchemaGrammar(text);
+    if (!schema) return FailWithin("--schema " + path, schema.error());
+    return schema;
+  }
   if (text.empty()) return Fail(Code::kInvalidArgument, "--grammar: the file is empty");
   return text;
 }
@@ -145,6 +153,19 @@ class AnswerText {
   std::string held_;  // with tools: the text of the last piece
   std::vector<TokenId> tokens_;
 };
+
+// The daemon says of a cancelled request that its tokens stay, also if another session has removed
+// the sequence.
+std::unexpected<Error> ExplainEnd(const Sequence& sequence, const Error& error) {
+  if (error.code == Code::kCancelled) {
+    const auto entry = sequence.Query();
+    if (!entry && entry.error().code == Code::kNotFound) {
+      return Fail(error.code, "another session has removed the sequence ",
+                  HandleText(sequence.handle()), " with its tokens");
+    }
+  }
+  return std::unexpected(error);
+}
 
 void PrintJson(const Sequence& sequence, const AnswerText& answer,
                const std::optional<ToolAnswer>& tools, std::string_view kept_as,
@@ -220,7 +241,9 @@ Status Run(const GlobalOptions& global, const RunOptions& options) {
 
   AnswerText answer(client, prompt.tools, !global.wants_json);
   for (;;) {
-    KVD_TRY(const auto piece, generation.Next());
+    auto next = generation.Next();
+    if (!next) return ExplainEnd(sequence, next.error());
+    const auto& piece = *next;
     if (!piece) break;
     if (piece->kind == wire::kPieceProgress) {
       progress.Show(piece->done, piece->total);

@@ -1,12 +1,17 @@
 // The commands on saved states, and on state files of llama.cpp.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/whole_file.h"
 #include "client/client.h"
 #include "kvctl/commands.h"
+#include "kvctl/sequence_names.h"
 #include "kvctl/terminal.h"
 #include "llama_files/llama_file_sink.h"
 #include "shm/wire_check.h"
@@ -28,33 +33,90 @@ std::string TypesText(const std::string& k_type, const std::string& v_type) {
 
 }  // namespace
 
-Status SaveSequence(const GlobalOptions& global, const SavedOptions& options) {
-  KVD_TRY(const SequenceHandle handle, ParseHandle(options.handle));
-  if (options.name.empty() && !options.size_only) {
-    return Fail(Code::kInvalidArgument, "name: required without --size");
+namespace {
+
+SaveOptions ProfileOf(const SavedOptions& options) {
+  return {.with_logits = !options.no_logits,
+          .tokens_only = options.tokens_only,
+          .is_packed = !options.is_unpacked,
+          .q8_rows = options.q8_rows,
+          .replaces = options.is_forced};
+}
+
+Json JsonOf(const std::string& name, const SaveInfo& info) {
+  Json json = Json::Object();
+  json.Set("name", name)
+      .Set("cells", info.cell_count)
+      .Set("file_bytes", info.file_bytes)
+      .Set("unpacked_bytes", info.unpacked_bytes);
+  return json;
+}
+
+void PrintSaved(const std::string& name, const SaveInfo& info) {
+  std::printf("%s  %llu cells, %s (%s unpacked)\n", name.c_str(),
+              static_cast<unsigned long long>(info.cell_count), BytesText(info.file_bytes).c_str(),
+              BytesText(info.unpacked_bytes).c_str());
+}
+
+// Saves each snapshot of this user in a file of the snapshot's name. A snapshot that cannot be
+// saved is named on standard error, and the others are saved.
+Status SaveSnapshots(const GlobalOptions& global, const SavedOptions& options) {
+  if (!options.handle.empty() || options.size_only) {
+    return Fail(Code::kInvalidArgument, "--all: takes neither a sequence nor --size");
   }
   KVD_TRY(const Client client, Client::Connect(global.connect));
-  const SaveOptions profile{.with_logits = !options.no_logits,
-                            .tokens_only = options.tokens_only,
-                            .is_packed = !options.is_unpacked,
-                            .q8_rows = options.q8_rows,
-                            .replaces = options.is_forced};
-  KVD_TRY(const SaveInfo info, options.size_only ? client.SaveSize(handle, profile)
-                                                 : client.Save(handle, options.name, profile));
+  KVD_TRY(const std::vector<Snapshot> snapshots, client.Snapshots());
+  Json list = Json::Array();
+  std::size_t tried = 0;
+  std::optional<Error> last_error;
+  std::size_t failed = 0;
+  for (const Snapshot& snapshot : snapshots) {
+    if (snapshot.owner_uid != ::geteuid()) continue;
+    ++tried;
+    const auto info = client.Save(snapshot.sequence, snapshot.name, ProfileOf(options));
+    if (!info) {
+      std::fprintf(stderr, "kvctl: %s: %s\n", snapshot.name.c_str(), info.error().message.c_str());
+      last_error = info.error();
+      ++failed;
+      continue;
+    }
+    if (global.wants_json) {
+      list.Add(JsonOf(snapshot.name, *info));
+    } else {
+      PrintSaved(snapshot.name, *info);
+    }
+  }
+  if (global.wants_json) std::puts(list.Text().c_str());
+  if (!last_error) return {};
+  return Fail(last_error->code, failed, " of ", tried, " snapshots were not saved");
+}
+
+}  // namespace
+
+Status SaveSequence(const GlobalOptions& global, const SavedOptions& options) {
+  if (options.saves_all) return SaveSnapshots(global, options);
+  if (options.handle.empty()) return Fail(Code::kInvalidArgument, "handle: required without --all");
+  KVD_TRY(const Client client, Client::Connect(global.connect));
+  KVD_TRY(const NamedSequence sequence, FindSequence(client, options.handle));
+  const std::string& name = options.name.empty() ? sequence.snapshot : options.name;
+  if (options.size_only) {
+    KVD_TRY(const SaveInfo info, client.SaveSize(sequence.handle, ProfileOf(options)));
+    if (global.wants_json) {
+      std::puts(JsonOf(options.name, info).Text().c_str());
+    } else {
+      std::printf("%llu cells, %s unpacked\n", static_cast<unsigned long long>(info.cell_count),
+                  BytesText(info.unpacked_bytes).c_str());
+    }
+    return {};
+  }
+  if (name.empty()) {
+    return Fail(Code::kInvalidArgument, "name: required for a handle without --size");
+  }
+  KVD_TRY(const SaveInfo info, client.Save(sequence.handle, name, ProfileOf(options)));
   if (global.wants_json) {
-    Json json = Json::Object();
-    json.Set("name", options.name)
-        .Set("cells", info.cell_count)
-        .Set("file_bytes", info.file_bytes)
-        .Set("unpacked_bytes", info.unpacked_bytes);
-    std::puts(json.Text().c_str());
-  } else if (options.size_only) {
-    std::printf("%llu cells, %s unpacked\n", static_cast<unsigned long long>(info.cell_count),
-                BytesText(info.unpacked_bytes).c_str());
+    std::puts(JsonOf(name, info).Text().c_str());
   } else {
-    std::printf("%s  %llu cells, %s (%s unpacked)\n", options.name.c_str(),
-                static_cast<unsigned long long>(info.cell_count),
-                BytesText(info.file_bytes).c_str(), BytesText(info.unpacked_bytes).c_str());
+    PrintSaved(name, info);
   }
   return {};
 }
@@ -213,11 +275,17 @@ Status ExportFile(const GlobalOptions& global, const LlamaOptions& options) {
   KVD_TRY(format.layout, LayoutFrom(options.layout));
   KVD_TRY(format.k_type, TypeFrom(options.k_type));
   KVD_TRY(format.v_type, TypeFrom(options.v_type));
-  KVD_TRY(const SequenceHandle handle, ParseHandle(options.handle));
+  // The check comes before the state is transferred; Commit checks again.
+  struct stat existing{};
+  if (!options.is_forced && ::lstat(options.path.c_str(), &existing) == 0) {
+    return Fail(Code::kExists, options.path, ": exists; --force replaces it");
+  }
   KVD_TRY(const Client client, Client::Connect(global.connect));
+  KVD_TRY(const NamedSequence sequence, FindSequence(client, options.handle));
   LlamaFileSink sink(options.path);
-  KVD_TRY(const std::uint64_t bytes, client.ExportLlama(std::span(&handle, 1), format, sink));
-  KVD_CHECK_OK(sink.Commit());
+  KVD_TRY(const std::uint64_t bytes,
+          client.ExportLlama(std::span(&sequence.handle, 1), format, sink));
+  KVD_CHECK_OK(sink.Commit(options.is_forced ? ExistingFile::kReplace : ExistingFile::kKeep));
   if (global.wants_json) {
     Json json = Json::Object();
     json.Set("file", options.path).Set("bytes", bytes);

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "client/client.h"
 #include "kvctl/commands.h"
+#include "kvctl/sequence_names.h"
 #include "kvctl/terminal.h"
 #include "shm/segment_layout.h"
 #include "text/json_builder.h"
@@ -31,18 +32,33 @@ std::string StateText(const wire::SequenceEntry& entry) {
   return text.empty() ? "live" : text;
 }
 
-std::string OwnerText(const wire::SequenceEntry& entry) {
+// The names that the list shows.
+struct ListedNames {
+  SnapshotNames snapshots;
+  ClientNames clients;
+
+  std::string ClientOf(const wire::SequenceEntry& entry) const {
+    const auto found = clients.find(entry.session);
+    return found == clients.end() ? std::string() : found->second;
+  }
+};
+
+std::string OwnerText(const wire::SequenceEntry& entry, const std::string& client) {
   std::string text = Concat("uid ", entry.owner_uid);
   if (entry.owner_pid != 0) text += Concat(", pid ", entry.owner_pid);
+  if (!client.empty()) text += Concat(" (", client, ")");
   return text;
 }
 
-Json JsonOf(const wire::SequenceEntry& entry) {
+Json JsonOf(const wire::SequenceEntry& entry, const ListedNames& names) {
+  const auto handle = static_cast<SequenceHandle>(entry.handle);
   Json json = Json::Object();
-  json.Set("handle", HandleText(static_cast<SequenceHandle>(entry.handle)))
+  json.Set("handle", HandleText(handle))
+      .Set("name", NameOf(names.snapshots, handle))
       .Set("session", std::to_string(entry.session))
       .Set("owner_uid", std::uint64_t{entry.owner_uid})
       .Set("owner_pid", std::uint64_t{entry.owner_pid})
+      .Set("client_name", names.ClientOf(entry))
       .Set("state", StateText(entry))
       .Set("cells", std::uint64_t{entry.cell_count})
       .Set("shared_cells", std::uint64_t{entry.shared_cells})
@@ -58,35 +74,51 @@ Json JsonOf(const wire::SequenceEntry& entry) {
   return json;
 }
 
+// A snapshot is removed by its name, which the daemon's error does not say.
+Status ExplainDrop(const Client& client, SequenceHandle handle, const Error& error) {
+  if (error.code != Code::kPermission) return std::unexpected(error);
+  KVD_TRY(const SnapshotNames names, ReadSnapshotNames(client));
+  const std::string name = NameOf(names, handle);
+  if (name.empty()) return std::unexpected(error);
+  return Fail(error.code, "sequence ", HandleText(handle), " is a snapshot, which kvctl unpublish ",
+              name, " removes");
+}
+
 }  // namespace
 
 Status ListSequences(const GlobalOptions& global) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
   KVD_TRY(const auto entries, client.List());
+  ListedNames names;
+  KVD_TRY(names.snapshots, ReadSnapshotNames(client));
+  names.clients = ReadClientNames(global);
   if (global.wants_json) {
     Json list = Json::Array();
-    for (const wire::SequenceEntry& entry : entries) list.Add(JsonOf(entry));
+    for (const wire::SequenceEntry& entry : entries) list.Add(JsonOf(entry, names));
     std::puts(list.Text().c_str());
     return {};
   }
   std::vector<std::vector<std::string>> rows{
-      {"HANDLE", "OWNER", "LENGTH", "SHARED", "OWN", "AGE", "EXPIRES", "STATE"}};
+      {"HANDLE", "NAME", "OWNER", "LENGTH", "SHARED", "OWN", "AGE", "EXPIRES", "STATE"}};
   for (const wire::SequenceEntry& entry : entries) {
-    rows.push_back({HandleText(static_cast<SequenceHandle>(entry.handle)), OwnerText(entry),
-                    std::to_string(entry.cell_count), std::to_string(entry.shared_cells),
+    const auto handle = static_cast<SequenceHandle>(entry.handle);
+    rows.push_back({HandleText(handle), NameOf(names.snapshots, handle),
+                    OwnerText(entry, names.ClientOf(entry)), std::to_string(entry.cell_count),
+                    std::to_string(entry.shared_cells),
                     std::to_string(entry.cell_count - entry.shared_cells), AgeText(entry.age_ms),
                     ExpiryText(entry.expires_in_seconds), StateText(entry)});
   }
-  PrintTable(rows, "llrrrrrl");
+  PrintTable(rows, "lllrrrrrl");
   return {};
 }
 
 Status ForkSequence(const GlobalOptions& global, const SequenceOptions& options) {
-  KVD_TRY(const SequenceHandle source, ParseHandle(options.handles.front()));
   if (options.holds) BlockInterrupts();
   KVD_TRY(const Client client, Client::Connect(global.connect));
+  KVD_TRY(const NamedSequence source, FindSequence(client, options.handles.front()));
   ForkInfo info;
-  KVD_TRY(const auto forks, client.Fork(source, options.cell_count, options.fork_count, &info));
+  KVD_TRY(const auto forks,
+          client.Fork(source.handle, options.cell_count, options.fork_count, &info));
   if (global.wants_json) {
     Json handles = Json::Array();
     for (const SequenceHandle fork : forks) handles.Add(HandleText(fork));
@@ -108,16 +140,17 @@ Status ForkSequence(const GlobalOptions& global, const SequenceOptions& options)
 }
 
 Status RemoveSequences(const GlobalOptions& global, const SequenceOptions& options) {
-  std::vector<SequenceHandle> handles;
-  for (const std::string& text : options.handles) {
-    KVD_TRY(const SequenceHandle handle, ParseHandle(text));
-    handles.push_back(handle);
-  }
   KVD_TRY(const Client client, Client::Connect(global.connect));
+  KVD_TRY(const auto sequences, FindSequences(client, options.handles));
+  const Force force = options.is_forced ? Force::kYes : Force::kNo;
   Json removed = Json::Array();
-  for (const SequenceHandle handle : handles) {
-    KVD_CHECK_OK(client.Drop(handle, options.is_forced ? Force::kYes : Force::kNo));
-    removed.Add(HandleText(handle));
+  for (const NamedSequence& sequence : sequences) {
+    if (!sequence.snapshot.empty()) {
+      KVD_CHECK_OK(client.Unpublish(sequence.snapshot, force));
+    } else if (const Status dropped = client.Drop(sequence.handle, force); !dropped) {
+      return ExplainDrop(client, sequence.handle, dropped.error());
+    }
+    removed.Add(HandleText(sequence.handle));
   }
   if (global.wants_json) {
     std::puts(Json::Object().Set("removed", std::move(removed)).Text().c_str());
@@ -126,8 +159,9 @@ Status RemoveSequences(const GlobalOptions& global, const SequenceOptions& optio
 }
 
 Status ShowText(const GlobalOptions& global, const SequenceOptions& options) {
-  KVD_TRY(const SequenceHandle handle, ParseHandle(options.handles.front()));
   KVD_TRY(const Client client, Client::Connect(global.connect));
+  KVD_TRY(const NamedSequence sequence, FindSequence(client, options.handles.front()));
+  const SequenceHandle handle = sequence.handle;
   KVD_TRY(const std::string text,
           client.ReadText(handle, FlagIf(options.shows_special, wire::kFlagSpecial)));
   if (global.wants_json) {
@@ -145,10 +179,10 @@ Status ShowText(const GlobalOptions& global, const SequenceOptions& options) {
 
 // Publishes a fork of the sequence, because the sequence may belong to another session.
 Status PublishSnapshot(const GlobalOptions& global, const SnapshotOptions& options) {
-  KVD_TRY(const SequenceHandle source, ParseHandle(options.handle));
   KVD_TRY(const Client client, Client::Connect(global.connect));
+  KVD_TRY(const NamedSequence source, FindSequence(client, options.handle));
   ForkInfo info;
-  KVD_TRY(const auto forks, client.Fork(source, -1, 1, &info));
+  KVD_TRY(const auto forks, client.Fork(source.handle, -1, 1, &info));
   const auto flags = static_cast<std::uint16_t>((options.is_public ? wire::kFlagPublic : 0) |
                                                 (options.is_forced ? wire::kFlagForce : 0));
   KVD_TRY(const SequenceHandle snapshot, client.Publish(forks.front(), options.name, flags,

@@ -6,6 +6,7 @@
 #include "base/flag.h"
 #include "kvctl/command_line.h"
 #include "kvctl/commands.h"
+#include "kvctl/prompt_options.h"
 #include "shm/wire_messages.h"
 
 namespace kvd::kvctl {
@@ -16,13 +17,13 @@ using SequenceFlag = Flag<CommandLine>;
 // Each of these takes the function that stores the value in the options of its verb.
 constexpr SequenceFlag HandleArgument(decltype(SequenceFlag::take) take) {
   return {.names = "handle",
-          .help = "Handle of a sequence, as in ps.",
+          .help = "Handle of a sequence, as in ps, or name of a snapshot.",
           .take = take,
           .is_required = true};
 }
 constexpr SequenceFlag HandlesArgument(decltype(SequenceFlag::take) take) {
   return {.names = "handle",
-          .help = "Handles of sequences, as in ps.",
+          .help = "Handles of sequences, as in ps, or names of snapshots.",
           .take = take,
           .is_required = true,
           .is_list = true};
@@ -64,12 +65,12 @@ constexpr auto kSequenceVerbs = std::to_array<CommandRow>({
      .run = [](const CommandLine& line) { return ListSequences(line.global); }},
     {.name = "fork",
      .description = "Fork a sequence (no cell is copied)",
-     .example = "fork --count 2 --hold 4294967299",
+     .example = "fork --count 2 --hold notes",
      .run = [](const CommandLine& line) { return ForkSequence(line.global, line.sequence); },
      .flags = kForkFlags},
     {.name = "rm",
-     .description = "Remove sequences",
-     .example = "rm 4294967299 4294967300",
+     .description = "Remove sequences and snapshots",
+     .example = "rm 4294967299 notes",
      .run = [](const CommandLine& line) { return RemoveSequences(line.global, line.sequence); },
      .flags = kRmFlags},
     {.name = "log",
@@ -144,15 +145,19 @@ constexpr auto kSnapshotVerbs = std::to_array<CommandRow>({
 });
 
 constexpr auto kSaveFlags = std::to_array<Flag<CommandLine>>({
-    HandleArgument(TakeText<&CommandLine::saved, &SavedOptions::handle>),
+    {.names = "handle",
+     .help = "Handle of a sequence, as in ps, or name of a snapshot. Required without --all.",
+     .take = TakeText<&CommandLine::saved, &SavedOptions::handle>},
     {.names = "name",
-     .help = "Name of the file.",
+     .help = "Name of the file. Default: that of the snapshot.",
      .take = TakeText<&CommandLine::saved, &SavedOptions::name>,
      .excludes = "--size"},
     {.names = "--size",
      .help = "Print the size without saving.",
      .take = TakeSwitch<&CommandLine::saved, &SavedOptions::size_only>,
      .excludes = "name"},
+    SwitchFlag("--all", "Save each of your snapshots in a file of its name.",
+               TakeSwitch<&CommandLine::saved, &SavedOptions::saves_all>),
     SwitchFlag("--no-logits", "Leave out the last row of logits.",
                TakeSwitch<&CommandLine::saved, &SavedOptions::no_logits>),
     SwitchFlag("--tokens-only",
@@ -187,7 +192,7 @@ constexpr auto kSavedFlags = std::to_array<Flag<CommandLine>>({
 constexpr auto kSavedVerbs = std::to_array<CommandRow>({
     {.name = "save",
      .description = "Save a sequence to a file of the daemon's store",
-     .example = "save 4294967299 notes",
+     .example = "save notes",
      .run = [](const CommandLine& line) { return SaveSequence(line.global, line.saved); },
      .flags = kSaveFlags},
     {.name = "load",
@@ -202,15 +207,32 @@ constexpr auto kSavedVerbs = std::to_array<CommandRow>({
      .flags = kSavedFlags},
 });
 
+constexpr auto kWarmTopics = std::to_array<FlagTopic<CommandLine>>({{"Chat", kWarmChatFlags}});
+
 constexpr auto kWarmFlags = std::to_array<Flag<CommandLine>>({
     {.names = "file",
-     .help = "File with the prompt's text. -: standard input.",
-     .take = TakeText<&CommandLine::prefix, &PrefixFlags::file>,
-     .is_required = true},
-    SwitchFlag("--parse-special", "Read names of special tokens in the text as those tokens.",
-               TakeSwitch<&CommandLine::prefix, &PrefixFlags::parses_special>),
-    SwitchFlag("--pin", "Never evict the sequence.",
-               TakeSwitch<&CommandLine::prefix, &PrefixFlags::is_pinned>),
+     .help = "File with the prompt's text, or with --chat with a user's message. -: standard "
+             "input. Required without --chat.",
+     .take = TakeText<&CommandLine::warm, &WarmOptions::file>},
+    ParseSpecialFlag(TakeSwitch<&CommandLine::warm, &WarmOptions::parses_special>, "--chat"),
+    {.names = "--pin",
+     .help = "Never evict the sequence.",
+     .take = TakeSwitch<&CommandLine::warm, &WarmOptions::is_pinned>,
+     .excludes = "--keep"},
+    ValueFlag("--keep", "NAME",
+              "Publish the result as a snapshot of this name, for run --from. "
+              "Default: the result is not published.",
+              TakeText<&CommandLine::warm, &WarmOptions::keep_as>),
+    {.names = "-f --force",
+     .help = "Replace the snapshot that has the name of --keep.",
+     .take = TakeSwitch<&CommandLine::warm, &WarmOptions::replaces>,
+     .needs = "--keep"},
+    {.names = "--ttl",
+     .argument = "SECONDS",
+     .help = "Time in seconds after which the snapshot of --keep is dropped. 0: it does not "
+             "expire. Default: 0. Range: 0 to 31536000.",
+     .take = TakeNumber<0, wire::kTtlSecondsMax, &CommandLine::warm, &WarmOptions::ttl_seconds>,
+     .needs = "--keep"},
 });
 
 constexpr auto kLifeFlags = std::to_array<Flag<CommandLine>>({
@@ -230,10 +252,8 @@ constexpr auto kPinFlags = std::to_array<Flag<CommandLine>>({
 });
 
 constexpr auto kDropFlags = std::to_array<Flag<CommandLine>>({
-    {.names = "--retained",
-     .help = "Drop all retained sequences of this user.",
-     .take = TakeSwitch<&CommandLine::prefix, &PrefixFlags::only_retained>,
-     .is_required = true},
+    SwitchFlag("--retained", "Drop all retained sequences of this user, as without this flag.",
+               TakeSwitch<&CommandLine::prefix, &PrefixFlags::only_retained>),
     SwitchFlag("-f --force", "Drop also pinned sequences.",
                TakeSwitch<&CommandLine::prefix, &PrefixFlags::is_forced>),
 });
@@ -241,9 +261,10 @@ constexpr auto kDropFlags = std::to_array<Flag<CommandLine>>({
 constexpr auto kPrefixVerbs = std::to_array<CommandRow>({
     {.name = "warm",
      .description = "Compute a prompt in advance and retain it as a prefix",
-     .example = "warm --pin prompt.txt",
-     .run = [](const CommandLine& line) { return WarmPrefix(line.global, line.prefix); },
-     .flags = kWarmFlags},
+     .example = "warm --keep notes prompt.txt",
+     .run = [](const CommandLine& line) { return WarmPrefix(line.global, line.warm); },
+     .flags = kWarmFlags,
+     .topics = kWarmTopics},
     {.name = "life",
      .description = "Set when sequences expire, and whether prompts may reuse them",
      .example = "life 4294967299 --ttl 3600",
@@ -260,8 +281,8 @@ constexpr auto kPrefixVerbs = std::to_array<CommandRow>({
      .run = [](const CommandLine& line) { return PinSequences(line.global, line.prefix, false); },
      .flags = kPinFlags},
     {.name = "drop",
-     .description = "Drop retained sequences",
-     .example = "drop --retained",
+     .description = "Drop all retained sequences",
+     .example = "drop",
      .run = [](const CommandLine& line) { return DropSequences(line.global, line.prefix); },
      .flags = kDropFlags},
 });
@@ -290,6 +311,8 @@ constexpr auto kExportFlags = std::to_array<Flag<CommandLine>>({
      .help = "Path of the file to write.",
      .take = TakeText<&CommandLine::llama, &LlamaOptions::path>,
      .is_required = true},
+    SwitchFlag("-f --force", "Replace a file of that path.",
+               TakeSwitch<&CommandLine::llama, &LlamaOptions::is_forced>),
     ValueFlag(
         "--layout", "YEAR",
         "2026: for llama.cpp of August 2026; 2025: for llama.cpp of February 2025. Default: 2026.",
@@ -320,7 +343,7 @@ constexpr auto kLlamaVerbs = std::to_array<CommandRow>({
      .flags = kImportFlags},
     {.name = "export",
      .description = "Write a sequence as a state file of llama.cpp",
-     .example = "export 4294967299 notes.bin",
+     .example = "export notes notes.bin",
      .run = [](const CommandLine& line) { return ExportFile(line.global, line.llama); },
      .flags = kExportFlags},
 });

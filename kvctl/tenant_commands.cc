@@ -5,6 +5,7 @@
 
 #include "client/client.h"
 #include "kvctl/commands.h"
+#include "kvctl/sequence_names.h"
 #include "kvctl/terminal.h"
 #include "shm/segment_layout.h"
 #include "text/json_builder.h"
@@ -92,8 +93,8 @@ Status SetLife(const GlobalOptions& global, const LifeOptions& options) {
   KVD_TRY(const Client client, Client::Connect(global.connect));
   const auto flags = static_cast<std::uint16_t>(FlagIf(options.is_forced, wire::kFlagForce) |
                                                 FlagIf(options.is_ephemeral, wire::kFlagEphemeral));
-  for (const std::string& text : options.handles) {
-    KVD_TRY(const SequenceHandle handle, ParseHandle(text));
+  KVD_TRY(const auto sequences, FindSequences(client, options.handles));
+  for (const auto& [handle, name] : sequences) {
     const auto set = client.Call(wire::SetLifeArgs{handle, options.ttl_seconds}, {}, flags);
     if (!set) return ExplainLife(client, handle, set.error());
   }

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 
 namespace kvd::kvctl {
@@ -39,19 +38,6 @@ std::size_t WidthOf(std::string_view text) {
 
 std::string HandleText(SequenceHandle handle) {
   return std::to_string(static_cast<std::uint64_t>(handle));
-}
-
-Result<SequenceHandle> ParseHandle(std::string_view text) {
-  const bool is_hexadecimal = text.starts_with("0x");
-  const std::string_view digits = is_hexadecimal ? text.substr(2) : text;
-  std::uint64_t number = 0;
-  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), number,
-                                      is_hexadecimal ? 16 : 10);
-  if (parsed.ec != std::errc{} || parsed.ptr != digits.data() + digits.size() || number == 0) {
-    return Fail(Code::kInvalidArgument, "handle: '", text,
-                "' is not a handle; kvctl ps lists them");
-  }
-  return static_cast<SequenceHandle>(number);
 }
 
 std::string AgeText(std::uint64_t age_ms) {

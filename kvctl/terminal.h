@@ -11,11 +11,8 @@
 
 namespace kvd::kvctl {
 
-// HandleText formats a handle as a decimal number ("4294967299"), as in lists and in the daemon's
-// errors. ParseHandle accepts decimal and hexadecimal numbers (0x100000003). Errors:
-// kInvalidArgument.
+// Formats a handle as a decimal number ("4294967299"), as in lists and in the daemon's errors.
 std::string HandleText(SequenceHandle handle);
-Result<SequenceHandle> ParseHandle(std::string_view text);
 
 // Formats an age: "4s", "3m 20s", "5h 2m", "3d 4h".
 std::string AgeText(std::uint64_t age_ms);

@@ -35,7 +35,8 @@ constexpr auto kRunFlags = std::to_array<Flag<CommandLine>>({
      .take = TakePrompt},
     {.names = "--sequence",
      .argument = "HANDLE",
-     .help = "Continue a fork of this sequence (a handle as in ps). Default: a new sequence.",
+     .help = "Continue a fork of this sequence (a handle as in ps, or the name of a snapshot). "
+             "Default: a new sequence.",
      .take = TakeText<&CommandLine::run, &RunOptions::sequence>,
      .excludes = "--from"},
     {.names = "--from",
@@ -43,6 +44,7 @@ constexpr auto kRunFlags = std::to_array<Flag<CommandLine>>({
      .help = "Continue a fork of this snapshot (a name as in snapshots). Default: a new sequence.",
      .take = TakeText<&CommandLine::run, &RunOptions::snapshot>,
      .excludes = "--sequence"},
+    ParseSpecialFlag(TakeSwitch<&CommandLine::run, &RunOptions::parses_special>, "--chat"),
     SwitchFlag("--continue",
                "Take no prompt and continue after the last token of --sequence or --from.",
                TakeSwitch<&CommandLine::run, &RunOptions::continues>),
@@ -113,16 +115,14 @@ constexpr auto kTokenizeFlags = std::to_array<Flag<CommandLine>>({
      .take = TakeTextToRead},
     SwitchFlag("--add-special", "Add the model's begin token.",
                TakeSwitch<&CommandLine::text, &TextOptions::adds_special>),
-    SwitchFlag("--parse-special", "Read names of special tokens in the text as those tokens.",
-               TakeSwitch<&CommandLine::text, &TextOptions::parses_special>),
+    ParseSpecialFlag(TakeSwitch<&CommandLine::text, &TextOptions::parses_special>),
 });
 
 constexpr auto kWhyFlags = std::to_array<Flag<CommandLine>>({
     {.names = "prompt",
      .help = "Prompt to explain. Default: read standard input.",
      .take = TakeTextToRead},
-    SwitchFlag("--parse-special", "Read names of special tokens in the text as those tokens.",
-               TakeSwitch<&CommandLine::text, &TextOptions::parses_special>),
+    ParseSpecialFlag(TakeSwitch<&CommandLine::text, &TextOptions::parses_special>, "--chat"),
 });
 
 constexpr auto kChatFlags = std::to_array<Flag<CommandLine>>({

@@ -26,8 +26,10 @@ class LlamaFileSink final : public LlamaSink {
     return {};
   }
   Status Write(std::span<const std::byte> bytes) override { return writer_->Write(bytes); }
-  // REQUIRES: WriteLlamaState has written the whole file.
-  Status Commit() { return writer_->Commit(); }
+  // Errors: those of WholeFileWriter::Commit. REQUIRES: WriteLlamaState has written the whole file.
+  Status Commit(ExistingFile existing = ExistingFile::kReplace) {
+    return writer_->Commit(existing);
+  }
 
  private:
   const std::string path_;

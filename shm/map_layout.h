@@ -9,8 +9,9 @@
 
 // The layout of the live map of the pool, as plain structs (rules: shm/segment_layout.h).
 //
-// The daemon writes one map per uid that asks for it. A map holds no tokens and no names. A lock is
-// odd while its shard is being written, and 0 until the shard is first written. The daemon holds an
+// The daemon writes one map per uid that asks for it. A map holds no tokens, and no names except
+// those of the viewer's own clients. A lock is odd while its shard is being written, and 0 until
+// the shard is first written. The daemon holds an
 // open-file-description lock (F_OFD) on the memfd; the kernel releases it when the daemon exits or
 // is killed.
 //
@@ -74,7 +75,8 @@ struct MapSession {
   std::uint32_t pid;
   std::uint64_t tokens_computed;
   std::uint64_t tokens_sampled;
-  std::uint64_t reserved[4];
+  // The client's name from its hello, printable ASCII, padded with zero bytes.
+  char client_name[32];
 };
 static_assert(sizeof(MapSession) == 64);
 

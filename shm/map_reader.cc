@@ -30,7 +30,13 @@ std::unexpected<Error> Bad(const std::string& field, std::uint64_t found, const 
   return Fail(Code::kCorrupt, "map.", field, ": ", found, ", ", wanted);
 }
 
-Status Check(const MapGeometry&, std::size_t, const layout::MapSession&) { return {}; }
+Status Check(const MapGeometry&, std::size_t at, const layout::MapSession& session) {
+  const auto is_bad = [](char c) { return c != '\0' && (c < 0x20 || c > 0x7e); };
+  const auto* const bad = std::ranges::find_if(session.client_name, is_bad);
+  if (bad == std::end(session.client_name)) return {};
+  return Bad(Concat("sessions[", at, "].client_name"), static_cast<unsigned char>(*bad),
+             "not a byte of printable ASCII");
+}
 
 Status Check(const MapGeometry& geometry, std::size_t at, const layout::MapBlock& block) {
   const std::string name = Concat("blocks[", at, "].");

@@ -96,6 +96,16 @@ Result<std::string> DefaultSocketPath(std::string_view daemon_name) {
   return (runtime.empty() ? FindTemporaryDirectory(file) : runtime) + file;
 }
 
+std::vector<std::string> SocketDirectories() {
+  const std::string runtime = RuntimeDirectory();
+  if (runtime.empty()) {
+    const SharedPlace place = TemporaryPlace();
+    return FindOwnDirectories(place.root, place.stem, kForbiddenMode).usable;
+  }
+  if (!CheckSocketDirectory(runtime + "/")) return {};
+  return {runtime};
+}
+
 Result<std::string> MakeDefaultSocketPath(std::string_view daemon_name) {
   KVD_TRY(std::string path, DefaultSocketPath(daemon_name));
   if (!RuntimeDirectory().empty() || CheckSocketDirectory(path)) return path;

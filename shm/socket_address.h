@@ -16,6 +16,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -37,6 +38,9 @@ Result<SocketAddress> MakeSocketAddress(std::string_view path);
 // top of socket_address.h. If several private directories exist, the path is in the directory that
 // contains the socket. DefaultSocketPath creates no directory. Errors: kInvalidArgument (the name).
 Result<std::string> DefaultSocketPath(std::string_view daemon_name);
+
+// Returns the usable directories in which default sockets of this user's daemons are.
+std::vector<std::string> SocketDirectories();
 
 // MakeDefaultSocketPath is for the daemon and returns the default path. If the uid has no private
 // directory, the function creates one, also if another user has created a directory of the

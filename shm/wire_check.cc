@@ -108,9 +108,12 @@ Status ValidateName(std::string_view name) {
   }
   for (std::size_t i = 0; i < name.size(); ++i) {
     if (IsNameCharacter(name[i], i == 0)) continue;
-    return BadField("name",
-                    Concat("byte ", i, " is ", static_cast<unsigned char>(name[i]),
-                           "; only letters, digits, '_', '-' and (not first) '.' are allowed"));
+    const auto byte = static_cast<unsigned char>(name[i]);
+    const std::string shown =
+        IsPrintableAscii(name[i]) ? Concat("'", name[i], "'") : Concat("the byte ", byte);
+    return BadField("name", Concat(shown, i == 0 ? " begins it" : " is in it",
+                                   "; only letters, digits, '_', '-' and (not first) '.' are "
+                                   "allowed"));
   }
   return {};
 }

@@ -98,6 +98,7 @@ Result<std::optional<InheritedSocket>> TakeInheritedSocket() {
 namespace {
 
 constexpr int kBacklog = 128;
+constexpr const char* kLockSuffix = ".lock";
 constexpr int kAcceptsAtOnce = 16;
 constexpr std::chrono::milliseconds kAcceptPause{50};
 constexpr std::size_t kGroupsMax = 1024;
@@ -167,11 +168,11 @@ Result<std::unique_ptr<Listener>> Listener::Create(const ListenerOptions& option
   const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const std::string file = slash == std::string::npos ? path : path.substr(slash + 1);
   if (file.empty()) return Fail(Code::kInvalidArgument, "socket path ", path, ": has no file name");
-  KVD_CHECK_OK(PrepareSocketDirectory(path));
+  KVD_CHECK_OK(options.makes_directory ? PrepareSocketDirectory(path) : CheckSocketDirectory(path));
   const UniqueFd directory_fd(
       ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!directory_fd) return FailFile("socket directory " + directory, "cannot be opened");
-  KVD_TRY(LockFile lock, LockFile::Take(directory_fd.get(), file + ".lock", "socket " + path));
+  KVD_TRY(LockFile lock, LockFile::Take(directory_fd.get(), file + kLockSuffix, "socket " + path));
 
   struct stat old{};
   if (::lstat(path.c_str(), &old) == 0) {
@@ -230,7 +231,10 @@ void Listener::Stop() {
   pause_.reset();
   if (!socket_) return;
   socket_.reset();
-  if (lock_) (void)::unlink(options_.socket_path.c_str());
+  if (!lock_) return;
+  // The lock is removed last and while it is held, so the socket that is removed is this one.
+  (void)::unlink(options_.socket_path.c_str());
+  (void)::unlink((options_.socket_path + kLockSuffix).c_str());
 }
 
 void Listener::OnReadable() {

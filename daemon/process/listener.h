@@ -37,7 +37,7 @@ Result<std::optional<InheritedSocket>> TakeInheritedSocket();
 //
 // Owner: the server. Only the io thread uses a Listener. A stale socket file is removed under the
 // lock file "PATH.lock", so that two daemons never use the same path. The listener removes the
-// socket file when it ends.
+// socket file when it ends, and then the lock file.
 //
 //   who may connect        directory  socket
 //   the daemon's own uid   0700       0600
@@ -51,6 +51,7 @@ Result<std::optional<InheritedSocket>> TakeInheritedSocket();
 
 struct ListenerOptions {
   std::string socket_path;
+  bool makes_directory = false;  // true: the directory of the socket is created if it is missing
   std::vector<std::uint32_t> allowed_uids;
   std::optional<std::string> group;
 };

@@ -24,6 +24,8 @@ using Clock = std::chrono::steady_clock;
 // longest for gigabytes on a busy machine. A kvd that is started in its place waits for them.
 constexpr std::chrono::seconds kPatience{2};
 constexpr std::chrono::milliseconds kPause{10};
+// Each try but the last finds that another process has removed the file.
+constexpr int kTriesMax = 100;
 
 // Takes the lock; false: errno says why not.
 bool Lock(int file) {
@@ -50,7 +52,17 @@ std::unexpected<Error> FailFile(const std::string& what, const char* detail) {
   return Fail(code, what, ": ", detail, ": ", std::generic_category().message(saved));
 }
 
-Result<LockFile> LockFile::Take(int directory, const std::string& name, const std::string& what) {
+namespace {
+
+// Returns whether the name still names the open file.
+bool IsStill(int directory, const std::string& name, const struct stat& file) {
+  struct stat named{};
+  return ::fstatat(directory, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+         named.st_dev == file.st_dev && named.st_ino == file.st_ino;
+}
+
+// Opens and locks the file. Returns an empty descriptor if the file was removed meanwhile.
+Result<UniqueFd> TakeOnce(int directory, const std::string& name, const std::string& what) {
   UniqueFd file(::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) return FailFile(what, "the lock cannot be opened");
   struct stat found{};
@@ -62,12 +74,25 @@ Result<LockFile> LockFile::Take(int directory, const std::string& name, const st
     if (errno != EWOULDBLOCK) return FailFile(what, "the lock cannot be taken");
     return Fail(Code::kBusy, what, ": in use by another kvd, ", HolderOf(file.get()));
   }
+  return IsStill(directory, name, found) ? std::move(file) : UniqueFd();
+}
+
+}  // namespace
+
+Result<LockFile> LockFile::Take(int directory, const std::string& name, const std::string& what) {
+  UniqueFd file;
+  for (int tries = 0; !file; ++tries) {
+    if (tries == kTriesMax) return Fail(Code::kBusy, what, ": the lock is removed again and again");
+    KVD_TRY(file, TakeOnce(directory, name, what));
+  }
   const std::string pid = Concat(::getpid(), "\n");
   if (::ftruncate(file.get(), 0) != 0 ||
       ::pwrite(file.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
     return FailFile(what, "the pid cannot be written to the lock");
   }
-  return LockFile(std::move(file));
+  return LockFile(std::move(file), name);
 }
+
+void LockFile::Remove(int directory) const { (void)::unlinkat(directory, name_.c_str(), 0); }
 
 }  // namespace kvd

@@ -2,10 +2,12 @@
 // second process can name the process that holds the lock.
 //
 // Owner: the caller of Take. The kernel releases the lock when the process ends, also after a kill.
-// LockFile never removes the file.
+// A lock file is removed only by its holder, and Take holds the file that the path names: a process
+// that has waited for a file which its holder has removed takes the next one.
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/unique_fd.h"
@@ -21,9 +23,14 @@ class LockFile {
   // process's uid), kNoSpace, kIo.
   static Result<LockFile> Take(int directory, const std::string& name, const std::string& what);
 
+  // Removes the file, whose lock this process keeps until the LockFile ends. `directory`: as of
+  // Take.
+  void Remove(int directory) const;
+
  private:
-  explicit LockFile(UniqueFd file) : file_(std::move(file)) {}
+  LockFile(UniqueFd file, std::string name) : file_(std::move(file)), name_(std::move(name)) {}
   UniqueFd file_;
+  std::string name_;
 };
 
 // Returns the error "WHAT: DETAIL: errno text" with code kNoSpace for a full disk or quota, else

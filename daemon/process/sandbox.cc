@@ -76,6 +76,7 @@ Status AddRule(int ruleset, const LandlockRule& rule, std::uint64_t handled) {
 
 const std::uint64_t kLandlockReads = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
 const std::uint64_t kLandlockRemoves = LANDLOCK_ACCESS_FS_REMOVE_FILE;
+const std::uint64_t kLandlockRemovesEmpty = LANDLOCK_ACCESS_FS_REMOVE_DIR;
 const std::uint64_t kLandlockWholeFiles =
     kLandlockReads | kLandlockRemoves | LANDLOCK_ACCESS_FS_WRITE_FILE |
     LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR | kTruncate;
@@ -142,6 +143,7 @@ std::vector<LandlockRule> RulesFor(const SandboxPaths& paths) {
   };
   add(paths.data, kLandlockWholeFiles);
   add(paths.runtime, kLandlockRemoves);
+  add(paths.emptied, kLandlockRemovesEmpty);
   add(paths.read_only, kLandlockReads);
   return rules;
 }

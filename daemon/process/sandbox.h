@@ -45,7 +45,8 @@ extern const std::uint64_t
     // The rights of kLandlockReads, and the rights to make, write, truncate and remove files and to
     // make directories.
     kLandlockWholeFiles;
-extern const std::uint64_t kLandlockRemoves;  // the right to remove files
+extern const std::uint64_t kLandlockRemoves;       // the right to remove files
+extern const std::uint64_t kLandlockRemovesEmpty;  // the right to remove empty directories
 
 // Restricts the calling thread, and the threads that it starts, to `rules`. Every access that
 // `rules` do not grant and that the kernel's Landlock version can restrict fails with EACCES. A
@@ -81,6 +82,8 @@ struct SandboxPaths {
       data;
   // Directories in which the daemon only removes files: the directory of the socket.
   std::vector<std::string> runtime;
+  // Directories in which the daemon only removes empty directories: the parent of the state's.
+  std::vector<std::string> emptied{};
   std::vector<std::string>
       // Files and directories that the daemon only reads: every part of the model, adapters,
       // configuration.

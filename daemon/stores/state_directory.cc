@@ -10,11 +10,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <iterator>
 #include <vector>
 
 #include "shm/own_directory.h"
+#include "shm/state_places.h"
 
 namespace kvd {
 namespace {
@@ -58,6 +58,18 @@ Result<UniqueFd> OpenPrivateDirectory(const std::string& path) {
   return directory;
 }
 
+constexpr const char* kLockName = "lock";
+// Each try but the last finds that another process has removed the directory.
+constexpr int kOpenTriesMax = 100;
+
+// Returns whether the path still names the open directory.
+bool IsStill(const std::string& path, int directory) {
+  struct stat named{};
+  struct stat found{};
+  return ::lstat(path.c_str(), &named) == 0 && ::fstat(directory, &found) == 0 &&
+         named.st_dev == found.st_dev && named.st_ino == found.st_ino;
+}
+
 bool IsTmpfs(int descriptor) {
   struct statfs found{};
   return ::fstatfs(descriptor, &found) == 0 && found.f_type == kTmpfsMagic;
@@ -72,33 +84,6 @@ bool IsTmpfsWithRoom(const std::string& path, std::uint64_t needed_bytes) {
          needed_bytes;
 }
 
-constexpr mode_t kForbiddenMode = 077;
-
-// A place for state directories: ROOT/STEM, or ROOT/STEM-SUFFIX if another user has created
-// ROOT/STEM (shm/own_directory.h). In a StatePlace, the directory of each daemon has
-// the daemon's name.
-struct StatePlace {
-  std::string root;
-  std::string stem;
-};
-
-// Returns the default places in order of preference; the last place need not be a tmpfs.
-std::vector<StatePlace> DefaultPlaces() {
-  const std::string uid = std::to_string(::geteuid());
-  const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
-  const char* const temporary = std::getenv("TMPDIR");
-  std::vector<StatePlace> places;
-  if (runtime != nullptr && runtime[0] == '/') {
-    places.push_back({.root = runtime, .stem = "kvd-state"});
-  } else if (::geteuid() == 0) {
-    places.push_back({.root = "/run", .stem = "kvd-state"});
-  }
-  places.push_back({.root = "/dev/shm", .stem = "kvd-" + uid});
-  places.push_back({.root = temporary != nullptr && temporary[0] == '/' ? temporary : "/tmp",
-                    .stem = "kvd-" + uid + "-state"});
-  return places;
-}
-
 // The existing state directories of the daemon `name`, at all default places.
 struct ExistingPaths {
   std::vector<std::string> paths;
@@ -107,14 +92,23 @@ struct ExistingPaths {
 ExistingPaths FindExisting(const std::string& name) {
   ExistingPaths existing;
   const std::string suffix = "/" + name;
-  for (const StatePlace& place : DefaultPlaces()) {
-    OwnDirectories own = FindOwnDirectories(place.root, place.stem, kForbiddenMode);
+  const auto exists = [](const std::string& path) {
+    return ::faccessat(AT_FDCWD, path.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+  };
+  for (const StatePlace& place : StatePlaces()) {
+    OwnDirectories own = FindOwnDirectories(place.root, place.stem, kStateForbiddenMode);
     for (const std::string& directory : own.usable) {
-      std::string path = directory + suffix;
-      struct stat found{};
-      if (::lstat(path.c_str(), &found) == 0) existing.paths.push_back(std::move(path));
+      if (exists(directory + suffix)) existing.paths.push_back(directory + suffix);
     }
     std::ranges::move(own.passed_over, std::back_inserter(existing.passed_over));
+  }
+  for (const StatePlace& place : EarlierStatePlaces()) {
+    for (const std::string& directory :
+         FindOwnDirectories(place.root, place.stem, kStateForbiddenMode).usable) {
+      const std::string path = directory + suffix;
+      const bool is_earlier = exists(path + "/meta") && !exists(path + "/" + kStateNoteFile);
+      if (is_earlier) existing.paths.push_back(path);
+    }
   }
   return existing;
 }
@@ -124,8 +118,15 @@ ExistingPaths FindExisting(const std::string& name) {
 Result<StateDirectory> StateDirectory::Open(const std::string& path) {
   StateDirectory made;
   made.path_ = path;
-  KVD_TRY(made.directory_, OpenPrivateDirectory(path));
-  KVD_TRY(made.lock_, LockFile::Take(made.directory_.get(), "lock", "state directory " + path));
+  for (int tries = 1;; ++tries) {
+    KVD_TRY(made.directory_, OpenPrivateDirectory(path));
+    auto lock = LockFile::Take(made.directory_.get(), kLockName, "state directory " + path);
+    // The daemon that has used the directory may remove it at its end.
+    if (!IsStill(path, made.directory_.get()) && tries < kOpenTriesMax) continue;
+    if (!lock) return std::unexpected(std::move(lock).error());
+    made.lock_ = std::move(*lock);
+    break;
+  }
   made.on_tmpfs_ = IsTmpfs(made.directory_.get());
   return made;
 }
@@ -136,7 +137,14 @@ bool StateDirectory::RemoveState() {
   for (const char* const name : {"meta", "pool", "meta.bad", "meta.new"}) {
     found |= ::unlinkat(directory_.get(), name, 0) == 0;
   }
+  (void)::unlinkat(directory_.get(), kStateNoteFile, 0);
   return found;
+}
+
+void StateDirectory::RemoveDirectory() {
+  // The lock is removed while it is held: the next daemon takes a new one.
+  lock_->Remove(directory_.get());
+  if (is_default_) (void)::unlinkat(AT_FDCWD, path_.c_str(), AT_REMOVEDIR);
 }
 
 Result<StateDirectory> StateDirectory::OpenDefault(const std::string& name,
@@ -144,6 +152,7 @@ Result<StateDirectory> StateDirectory::OpenDefault(const std::string& name,
   ExistingPaths existing = FindExisting(name);
   const auto open = [&existing](const std::string& path) -> Result<StateDirectory> {
     KVD_TRY(StateDirectory opened, Open(path));
+    opened.is_default_ = true;
     opened.passed_over_ = std::move(existing.passed_over);
     return opened;
   };
@@ -154,11 +163,11 @@ Result<StateDirectory> StateDirectory::OpenDefault(const std::string& name,
       return open(path);
     }
   }
-  const std::vector<StatePlace> places = DefaultPlaces();
+  const std::vector<StatePlace> places = StatePlaces();
   for (const StatePlace& place : places) {
     const bool is_last = &place == &places.back();
     if (!is_last && !IsTmpfsWithRoom(place.root, needed_bytes)) continue;
-    const Result<std::string> made = MakeOwnDirectory(place.root, place.stem, kForbiddenMode);
+    const Result<std::string> made = MakeOwnDirectory(place.root, place.stem, kStateForbiddenMode);
     if (made) return open(*made + "/" + name);
     if (is_last) return Fail(made.error().code, "state directory ", made.error().message);
     existing.passed_over.push_back(made.error().message);
@@ -180,7 +189,10 @@ Result<StateDirectory::Forgotten> StateDirectory::Forget(const std::optional<std
   Forgotten forgotten{.removed = {}, .passed_over = std::move(existing.passed_over)};
   for (std::string& candidate : existing.paths) {
     KVD_TRY(StateDirectory directory, Open(candidate));
-    if (directory.RemoveState()) forgotten.removed.push_back(std::move(candidate));
+    directory.is_default_ = !path;
+    const bool had_state = directory.RemoveState();
+    directory.RemoveDirectory();
+    if (had_state) forgotten.removed.push_back(std::move(candidate));
   }
   return forgotten;
 }

@@ -36,6 +36,9 @@ class StateDirectory {
   // Removes the files of the state, including damaged files that were renamed. Returns false if no
   // such file existed.
   bool RemoveState();
+  // Removes the lock and, in a default place, the directory, unless other files are in it.
+  // REQUIRES: nothing is written to the directory afterwards.
+  void RemoveDirectory();
   // Removes the state in `path`, or in every default place of the daemon `name` if `path` is
   // nullopt. Errors: those of Open. Forget returns no error if `path` does not exist or if a
   // default place belongs to another user.
@@ -61,6 +64,7 @@ class StateDirectory {
   std::optional<LockFile> lock_;
   std::vector<std::string> passed_over_;
   bool on_tmpfs_ = false;
+  bool is_default_ = false;  // true: in a default place
 };
 
 }  // namespace kvd

@@ -26,6 +26,11 @@ std::unexpected<Error> Damaged(const std::string& id) {
   return Fail(Code::kCorrupt, "fork_from: the stored response ", id, " is damaged");
 }
 
+std::unexpected<Error> Unknown(const std::string& id) {
+  return Fail(Code::kNotFound, "fork_from: \"", id.substr(0, 64),
+              "\" is no stored response, conversation or snapshot");
+}
+
 Result<std::vector<TokenId>> StoredTokens(const Value& list, const std::string& id) {
   if (list.is_missing()) return Unfinished(id);
   if (!list.is_list()) return Damaged(id);
@@ -96,8 +101,10 @@ Result<ForkSource> OfEndedStream(const std::string& id, const EndedStream& conve
 Result<ForkSource> FindForkSource(Gateway& gateway, const std::string& tenant,
                                   const std::string& id) {
   if (ResponseStore::IsId(id)) {
-    KVD_TRY(const std::string stored, gateway.responses().Get(tenant, id));
-    return OfResponse(id, stored);
+    const auto stored = gateway.responses().Get(tenant, id);
+    if (!stored && stored.error().code == Code::kNotFound) return Unknown(id);
+    if (!stored) return std::unexpected(stored.error());
+    return OfResponse(id, *stored);
   }
   const std::shared_ptr<Job> job = gateway.jobs().Find(tenant, id);
   if (job) return OfEndedStream(id, *job->buffer->conversation());
@@ -116,8 +123,11 @@ Await<Result<std::shared_ptr<ForkContext>>> OpenForkContext(TenantSession& tenan
   }
   if (!source.snapshot.empty()) {
     auto context = co_await ForkContext::OfSnapshot(tenant, source.snapshot);
-    const bool is_gone = !context && context.error().code == Code::kNotFound;
-    if (!is_gone || source.tokens.empty()) co_return context;
+    if (context) co_return context;
+    const Error& error = context.error();
+    const bool is_no_name = error.code == Code::kNotFound || error.code == Code::kInvalidArgument;
+    if (!is_no_name) co_return context;
+    if (source.tokens.empty()) co_return Unknown(source.snapshot);
   }
   co_return ForkContext::OfTokens(tenant, std::move(source.tokens), request);
 }

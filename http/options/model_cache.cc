@@ -175,7 +175,8 @@ Result<std::string> FindInHub(const Settings& settings, const Environment& envir
        {HubFiles(hub, user, model), NamedFiles(cache, user, model)}) {
     if (auto path = ChooseFile(files, settings.hub_file, quantisation)) return path->string();
   }
-  std::string wanted = settings.hub_file.empty() ? Concat("--include '*", quantisation, "*.gguf'")
+  std::string wanted = settings.hub_file.empty() ? Concat("--include '*", quantisation,
+                                                          quantisation.empty() ? "" : "*", ".gguf'")
                                                  : settings.hub_file;
   return Fail(Code::kNotFound, "--hf-repo: ", given, " ", settings.hub_file,
               settings.hub_file.empty() ? "" : " ", "is not in ", hub.string(), " or ",

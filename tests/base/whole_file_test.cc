@@ -56,6 +56,26 @@ TEST_F(WholeFileTest, AWriterThatDoesNotCommitLeavesTheOldFile) {
   EXPECT_EQ(FileCount(), 1u);
 }
 
+TEST_F(WholeFileTest, AnExistingFileIsKeptIfTheWriterSaysSo) {
+  std::ofstream(path()) << "old";
+  {
+    auto writer = WholeFileWriter::Create(path());
+    ASSERT_TRUE(writer) << writer.error().message;
+    ASSERT_TRUE(Write(*writer, "new"));
+    const Status kept = writer->Commit(ExistingFile::kKeep);
+    ASSERT_FALSE(kept);
+    EXPECT_EQ(kept.error().code, Code::kExists);
+  }
+  EXPECT_EQ(Text(), "old");
+  EXPECT_EQ(FileCount(), 1u);
+  fs::remove(path());
+  auto writer = WholeFileWriter::Create(path());
+  ASSERT_TRUE(writer) << writer.error().message;
+  ASSERT_TRUE(Write(*writer, "new"));
+  EXPECT_TRUE(writer->Commit(ExistingFile::kKeep));
+  EXPECT_EQ(Text(), "new");
+}
+
 TEST_F(WholeFileTest, TwoWritersOfOnePathWriteSeparateFiles) {
   auto first = WholeFileWriter::Create(path());
   auto second = WholeFileWriter::Create(path());

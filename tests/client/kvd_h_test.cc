@@ -201,7 +201,7 @@ TEST_F(KvdHTest, LogitsCanBeReleasedOnlyOnce) {
   forged.ticket = 12345;
   EXPECT_EQ(kvd_release(client_, &forged), KVD_NOT_FOUND);
   EXPECT_EQ(kvd_decode(client_, 1, tokens_, 2, 0, 3, &logits, nullptr), KVD_INVALID_ARGUMENT);
-  EXPECT_EQ(kvd_decode(client_, 1, tokens_, 2, -1, 0, &logits, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_decode(client_, 1, tokens_, 2, -2, 0, &logits, nullptr), KVD_INVALID_ARGUMENT);
 }
 
 TEST_F(KvdHTest, TextIsZeroTerminatedAndFreedByTheCaller) {

@@ -16,6 +16,7 @@
 #include <iterator>
 
 #include "tests/e2e/support/served_daemon.h"
+#include "tests/support/edited_model.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd::bad_start_test {
@@ -32,6 +33,7 @@ class BadStartTest : public ::testing::Test {
     std::string pattern = "/tmp/kvd-bad-XXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     root_ = pattern;
+    ASSERT_EQ(::mkdir((root_ + "/run").c_str(), 0700), 0);
     model_ = test::TinyModelPath(test::TinyLlama());
   }
   void TearDown() override { fs::remove_all(root_); }
@@ -123,6 +125,13 @@ TEST_F(BadStartTest, FilesThatAreNotModelsAreNamed) {
   ExpectNoStart("-m " + model_, 1, "'abacus'");
   ::unsetenv("KVD_KERNELS");
   ExpectNoStart("--kernels abacus", 1, "'abacus'");
+}
+
+TEST_F(BadStartTest, AFileWithoutWeightsIsNamed) {
+  const std::string lacking = test::EditedModelPath(model_, [](test::EditedTensors& tensors) {
+    (void)test::TakeTensor(tensors, "token_embd.weight");
+  });
+  ExpectNoStart("-m " + lacking, 1, lacking + ": tensor token_embd.weight: missing from the file");
 }
 
 TEST_F(BadStartTest, AFileSizeLimitIsAnErrorAndEndsNoProcess) {

@@ -31,6 +31,7 @@ class StartTest : public ::testing::Test {
     std::string pattern = "/tmp/kvd-start-XXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     root_ = pattern;
+    ASSERT_EQ(::mkdir((root_ + "/run").c_str(), 0700), 0);
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
 
@@ -82,15 +83,21 @@ TEST_F(StartTest, ASocketPathThatIsTooLongIsNamed) {
 }
 
 TEST_F(StartTest, ASocketDirectoryThatOthersMayEnterIsRefused) {
-  ASSERT_EQ(::mkdir((root_ + "/run").c_str(), 0700), 0);
   ASSERT_EQ(::chmod((root_ + "/run").c_str(), 0777), 0);
   const FailedStart failed = Run(Places());
   EXPECT_EQ(failed.status, 1);
   EXPECT_THAT(failed.text, HasSubstr("socket directory"));
 }
 
+TEST_F(StartTest, AMissingDirectoryOfAGivenSocketIsNamedAndNotMade) {
+  const FailedStart failed =
+      Run("--state-dir " + root_ + "/state --socket " + root_ + "/none/x.sock");
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_THAT(failed.text, HasSubstr("socket directory " + root_ + "/none: missing"));
+  EXPECT_FALSE(std::filesystem::exists(root_ + "/none"));
+}
+
 TEST_F(StartTest, AFileAtThePathOfTheSocketIsKept) {
-  ASSERT_EQ(::mkdir((root_ + "/run").c_str(), 0700), 0);
   std::ofstream(root_ + "/run/x.sock") << "precious";
   const FailedStart failed = Run(Places());
   EXPECT_EQ(failed.status, 1);

@@ -52,6 +52,17 @@ TEST_F(ExamplesTest, ForkAnswersEachQuestionFromThePublishedContext) {
   EXPECT_EQ(exit_code, 1);
 }
 
+TEST_F(ExamplesTest, TheProgramInCppAnswersEachQuestionInAFork) {
+  int exit_code = -1;
+  const std::string text =
+      Run("kvd-example-fork-cc 'Answer from the notebook. The kite is green, kept by Felix in the "
+          "harbour.' 'Where is the kite?' 'What colour is the kite?'",
+          &exit_code);
+  EXPECT_EQ(exit_code, 0) << text;
+  EXPECT_THAT(text, HasSubstr("harbour"));
+  EXPECT_THAT(text, HasSubstr("green"));
+}
+
 TEST_F(ExamplesTest, AgentsAnswerAtTheSameTimeInForksOfOneContext) {
   int exit_code = -1;
   const std::string text = Run(

@@ -123,7 +123,7 @@ TEST_F(KvctlStatesTest, AnExportedSequenceCanBeImported) {
   const std::string file = Path("state.bin");
   const std::string exporting = "export " + snapshot + " " + file;
   for (const std::string form : {"", " --v-transposed", " --session", " --type-k f32"}) {
-    const std::string exported = Done(exporting + form + " --json");
+    const std::string exported = Done(exporting + form + " --force --json");
     EXPECT_EQ(JsonField(exported, "bytes"), std::to_string(std::filesystem::file_size(file)));
     const std::string imported = Done("import " + file + " back --force --json");
     EXPECT_EQ(JsonField(imported, "converted"), form == " --type-k f32" ? "true" : "false");

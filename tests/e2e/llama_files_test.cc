@@ -325,7 +325,7 @@ TEST_F(LlamaFilesTest, KvctlExportsAndImports) {
   const std::string file = std::to_string(sequence) + " " + Path("layout.bin");
   std::vector<std::uintmax_t> sizes;
   for (const char* options : {"", "--layout 2026", "--layout 2025", "--streams 3"}) {
-    const auto written = run(std::string("export ") + options + " " + file);
+    const auto written = run(std::string("export --force ") + options + " " + file);
     EXPECT_EQ(written.first, 0) << written.second;
     sizes.push_back(std::filesystem::file_size(Path("layout.bin")));
     EXPECT_EQ(run("import -f " + Path("layout.bin")).first, 0) << options;
@@ -336,7 +336,7 @@ TEST_F(LlamaFilesTest, KvctlExportsAndImports) {
   const auto unknown = run("export --layout 2024 " + file);
   EXPECT_EQ(unknown.first, 1);
   EXPECT_THAT(unknown.second, HasSubstr("--layout 2024: must be 2025 or 2026"));
-  EXPECT_THAT(run("export --layout 2025 --streams 2 " + file).second,
+  EXPECT_THAT(run("export --force --layout 2025 --streams 2 " + file).second,
               HasSubstr("the layout of 2025 has no streams"));
   EXPECT_NE(run("export --streams 257 " + file).first, 0);
   EXPECT_THAT(run("export --type-k f64 " + std::to_string(sequence) + " " + path).second,

@@ -2,6 +2,7 @@
 // and exit codes.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -37,8 +38,22 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
   const wire::Submission& submission = received.submission;
   switch (static_cast<Verb>(submission.verb)) {
     case Verb::kTokenize: {
-      const TokenId tokens[] = {3, 1, 2};
+      const bool parses_special = (submission.flags & wire::kFlagParseSpecial) != 0;
+      const std::vector<TokenId> tokens =
+          parses_special ? std::vector<TokenId>{3, 1, 2} : std::vector<TokenId>{3, 1, 2, 0};
       session.Final(submission, std::as_bytes(std::span(tokens)), {});
+      return true;
+    }
+    case Verb::kDetokenize: {
+      // Token 0 is a line break, token 1 the byte ff, and the others are letters.
+      const std::string pieces =
+          "\n\xff"
+          "cd";
+      std::vector<TokenId> tokens(received.payload.size() / sizeof(TokenId));
+      std::memcpy(tokens.data(), received.payload.data(), tokens.size() * sizeof(TokenId));
+      std::string text;
+      for (const TokenId token : tokens) text += pieces[static_cast<std::size_t>(token)];
+      session.Final(submission, std::as_bytes(std::span(text)), {});
       return true;
     }
     case Verb::kEmbed: {
@@ -99,7 +114,8 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
     case Verb::kSnapshots: {
       wire::SnapshotEntry entry{};
       std::strcpy(entry.name, "news");
-      entry.sequence = 9;
+      entry.sequence = 0x100000003;
+      entry.owner_uid = ::geteuid();
       session.Final(submission, BytesOf(entry), {});
       return true;
     }
@@ -157,6 +173,11 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
       session.Final(submission, BytesOf(profile), {});
       return true;
     }
+    case Verb::kPin:
+      if (submission.sequence != 77) return false;
+      session.Fail(submission, Code::kPermission,
+                   "sequence 77: belongs to session 5; fork it, or set the force flag");
+      return true;
     case Verb::kDrop:
       if ((submission.flags & wire::kFlagForce) != 0) return false;
       session.Fail(submission, Code::kPermission, "sequence 3: another session's");
@@ -171,8 +192,17 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
         wire::EncodePiece(piece, bytes);
         session.More(submission, bytes, {});
       }
-      const wire::GenerateResult result{
-          request->params.seed, wire::kFinishEnd, 7, 3, 3, 1000, 2000, 2, 1, 0, 0};
+      const wire::GenerateResult result{request->params.seed,
+                                        wire::kFinishEnd,
+                                        7,
+                                        static_cast<std::uint32_t>(request->tokens.size()),
+                                        3,
+                                        1000,
+                                        2000,
+                                        2,
+                                        1,
+                                        0,
+                                        0};
       session.Final(submission, BytesOf(result), {});
       return true;
     }
@@ -238,9 +268,56 @@ TEST_F(KvctlTest, RunContinuesANamedSnapshotOrSequence) {
 TEST_F(KvctlTest, PsShowsSequences) {
   const Outcome outcome = Kvctl("ps");
   EXPECT_TRUE(Holds(outcome, "HANDLE"));
-  EXPECT_TRUE(
-      Holds(outcome, "4294967299  uid 1000, pid 42     300     100  200  1m 5s    never  live"));
-  EXPECT_TRUE(Holds(Kvctl("ps --json"), R"([{"handle":"4294967299")"));
+  EXPECT_TRUE(Holds(
+      outcome, "4294967299  news  uid 1000, pid 42     300     100  200  1m 5s    never  live"));
+  EXPECT_TRUE(Holds(Kvctl("ps --json"), R"([{"handle":"4294967299","name":"news")"));
+}
+
+TEST_F(KvctlTest, RunReadsSpecialTokensUnlessItIsToldNotTo) {
+  EXPECT_TRUE(Holds(Kvctl("run x --json"), R"("tokens_computed":3)"));
+  EXPECT_TRUE(Holds(Kvctl("run x --no-parse-special --json"), R"("tokens_computed":4)"));
+  EXPECT_TRUE(Holds(Kvctl("run x --no-parse-special --chat"), "--parse-special excludes --chat"));
+}
+
+TEST_F(KvctlTest, WarmComputesAFileAndSharesWithRun) {
+  EXPECT_TRUE(Holds(Kvctl("warm - --json", "text"), R"("tokens":3,"tokens_computed":3)"));
+  EXPECT_TRUE(Holds(Kvctl("warm - --no-parse-special --json", "text"), R"("tokens":4)"));
+  EXPECT_TRUE(Holds(Kvctl("warm - --keep notes --ttl 60 --force", "text"),
+                    "3 tokens, 3 of them computed; kept as snapshot notes"));
+  EXPECT_TRUE(Holds(Kvctl("warm --chat --system brief --keep notes"), "kept as snapshot notes"));
+  EXPECT_TRUE(Holds(Kvctl("warm"), "file: required without --chat"));
+  EXPECT_TRUE(Holds(Kvctl("warm - --pin --keep notes"), "--pin excludes --keep"));
+  EXPECT_TRUE(Holds(Kvctl("warm - --ttl 60"), "--ttl requires --keep"));
+}
+
+TEST_F(KvctlTest, NamesOfSnapshotsStandForTheirSequences) {
+  EXPECT_EQ(Kvctl("text news").output, "its text\n");
+  EXPECT_EQ(Kvctl("fork news --count 2").exit_code, 0);
+  EXPECT_EQ(Kvctl("run x --sequence news").output, "a b c\n");
+  EXPECT_TRUE(Holds(Kvctl("rm news --json"), R"({"removed":["4294967299"]})"));
+  EXPECT_EQ(Kvctl("pin news").exit_code, 0);
+  EXPECT_TRUE(Holds(Kvctl("text old"), "'old' is neither a handle nor the name of a snapshot"));
+  EXPECT_TRUE(Holds(Kvctl("text 99:1"), "invalid_argument: sequence: '99:1'"));
+}
+
+TEST_F(KvctlTest, SaveNamesTheFileAfterTheSnapshot) {
+  EXPECT_TRUE(Holds(Kvctl("save news"), "news  0 cells"));
+  EXPECT_TRUE(Holds(Kvctl("save news other"), "other  0 cells"));
+  EXPECT_TRUE(Holds(Kvctl("save 4294967299"), "name: required for a handle"));
+  EXPECT_TRUE(Holds(Kvctl("save"), "handle: required without --all"));
+  EXPECT_TRUE(Holds(Kvctl("save --all --json"), R"([{"name":"news")"));
+  EXPECT_TRUE(Holds(Kvctl("save news --all"), "--all: takes neither"));
+}
+
+TEST_F(KvctlTest, ExportKeepsAnExistingFileWithoutForce) {
+  const Outcome outcome = Kvctl("export news /dev/null");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_TRUE(Holds(outcome, "exists: /dev/null: exists; --force replaces it"));
+}
+
+TEST_F(KvctlTest, DropWithoutAFlagMeansTheRetainedSequences) {
+  EXPECT_EQ(Kvctl("drop").output, "0 dropped\n");
+  EXPECT_EQ(Kvctl("drop --retained").output, "0 dropped\n");
 }
 
 TEST_F(KvctlTest, ForkPrintsHandlesAndCounts) {
@@ -277,14 +354,16 @@ TEST_F(KvctlTest, SnapshotVerbsPrintTheirResults) {
 
 TEST_F(KvctlTest, TheOtherVerbsPrintTheirResults) {
   EXPECT_EQ(Kvctl("text 3").output, "its text\n");
-  EXPECT_EQ(Kvctl("tokenize hello").output, "3\n1\n2\n");
-  EXPECT_EQ(Kvctl("tokenize --json", "hello").output, "{\"tokens\":[3,1,2]}\n");
+  EXPECT_EQ(Kvctl("tokenize --no-parse-special hello").output,
+            "       3  \"d\"\n       1  \"\\xff\"\n       2  \"c\"\n       0  \"\\n\"\n");
+  EXPECT_EQ(Kvctl("tokenize --json", "hello").output,
+            "{\"tokens\":[3,1,2],\"pieces\":[\"d\",\"\xef\xbf\xbd\",\"c\"]}\n");
   EXPECT_EQ(Kvctl("embed hello").output, "0.5 -1\n");
   EXPECT_EQ(Kvctl("embed --raw", "hello").output, "3 -1\n");
   EXPECT_EQ(Kvctl("embed --raw --pooling last hello world").output, "3 3\n3 3\n");
   EXPECT_EQ(Kvctl("embed --lines", "hello\n\nworld").output, "0.5 -1\n0.5 -1\n");
   EXPECT_EQ(Kvctl("embed --json --pooling mean hello").output,
-            "{\"normalized\":true,\"texts\":[{\"tokens\":3,\"rows\":[[0.5,1.0]]}]}\n");
+            "{\"normalized\":true,\"texts\":[{\"tokens\":4,\"rows\":[[0.5,1.0]]}]}\n");
   EXPECT_TRUE(Holds(Kvctl("embed --pooling sum hello"), "--pooling: sum"));
   EXPECT_TRUE(Holds(Kvctl("embed --lines", ""), "no lines"));
   EXPECT_EQ(Kvctl("rank query a abc ab").output, "3 abc\n2 ab\n1 a\n");
@@ -329,6 +408,38 @@ TEST_F(KvctlTest, UsageErrorsExitWithTwo) {
   EXPECT_EQ(Kvctl("frobnicate").exit_code, 2);
   EXPECT_EQ(Kvctl("ps --unknown").exit_code, 2);
   EXPECT_EQ(Kvctl("--help").exit_code, 0);
+}
+
+TEST_F(KvctlTest, VersionIsPrinted) {
+  const Outcome outcome = Kvctl("--version");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(std::regex_match(outcome.output, std::regex(R"(kvctl \d+\.\d+\.\d+\n)")));
+}
+
+TEST_F(KvctlTest, AnUnknownSubcommandIsNamedWithTheNearestOne) {
+  EXPECT_TRUE(
+      Holds(Kvctl("tokenise x"), "'tokenise': no such subcommand; the nearest one is tokenize"));
+  EXPECT_TRUE(Holds(Kvctl("snap"), "the nearest one is snapshots"));
+  EXPECT_TRUE(
+      Holds(Kvctl("frobnicate"), "'frobnicate': no such subcommand; kvctl --help lists them"));
+}
+
+TEST_F(KvctlTest, AdviceAboutAMissingDaemonRepeatsHowItWasNamed) {
+  const std::string place =
+      "unset KVD_SOCKET; XDG_RUNTIME_DIR=/nonexistent; export XDG_RUNTIME_DIR; ";
+  EXPECT_TRUE(Holds(Shell(place + "kvctl --name other ps"),
+                    "start one with: kvd --name other [--model FILE.gguf]"));
+  EXPECT_TRUE(Holds(Shell(place + "kvctl --socket '/nonexistent/a b.sock' ps"),
+                    "start one with: kvd --socket '/nonexistent/a b.sock' [--model FILE.gguf]"));
+  EXPECT_TRUE(Holds(Shell(place + "KVD_SOCKET=/nonexistent/c.sock kvctl ps"),
+                    "start one with: kvd --socket /nonexistent/c.sock [--model FILE.gguf]"));
+  EXPECT_TRUE(Holds(Shell(place + "kvctl ps"), "start one with: kvd [--model FILE.gguf]"));
+}
+
+TEST_F(KvctlTest, ErrorsNameTheFlagOfTheCommandLine) {
+  EXPECT_TRUE(Holds(Kvctl("pin 77"),
+                    "permission: sequence 77: belongs to session 5; fork it, or "
+                    "use --force"));
 }
 
 // The first words of the lines that follow "Subcommands:" in the output of kvctl --help.
@@ -380,6 +491,8 @@ TEST_F(KvctlTest, HelpOfEveryVerbShowsAnExampleThatParses) {
     ASSERT_EQ(examples.size(), 1u) << help.output;
     const std::string& example = examples.front();
     EXPECT_TRUE((example + " ").starts_with("kvctl " + verb + " ")) << example;
+    // It needs no daemon, and removes what is left of this user's.
+    if (verb == "daemons") continue;
     const Outcome outcome =
         Shell("KVD_SOCKET=/nonexistent/kvd.sock; export KVD_SOCKET; " + example + " </dev/null");
     EXPECT_EQ(outcome.exit_code, 1) << example << "\n" << outcome.output;

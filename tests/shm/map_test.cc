@@ -148,9 +148,16 @@ TEST(MapTest, NoReaderSeesAPartlyWrittenShard) {
   MapReader reader = MakeReader(writer);
   std::thread writing([&writer] {
     for (std::uint64_t number = 1; number <= 20'000; ++number) {
-      std::array<std::uint64_t, 64> words;
-      words.fill(number);
-      writer.Write(MapSection::kSessions, 0, words);
+      std::array<layout::MapSession, 8> sessions{};
+      for (layout::MapSession& session : sessions) {
+        session = {.session = number,
+                   .uid = 0,
+                   .pid = 0,
+                   .tokens_computed = number,
+                   .tokens_sampled = number,
+                   .client_name = {}};
+      }
+      writer.Write(MapSection::kSessions, 0, WordsOf(sessions));
     }
   });
   std::uint64_t last = 0;
@@ -237,6 +244,11 @@ TEST(MapTest, ImpossibleEntriesAreRefusedByTheNameOfTheField) {
               StartsWith("map.blocks[0].shared_cells: 4"));
   EXPECT_THAT(block({.sequence = 101, .used_cells = 3, .shared_cells = 0, .reserved = 0}),
               StartsWith("map.blocks[0].sequence: 101"));
+  layout::MapSession session{};
+  session.session = 1;
+  std::strcpy(session.client_name, "a\033b");
+  EXPECT_THAT(error_of(MapSection::kSessions, WordsOf(session)),
+              StartsWith("map.sessions[0].client_name: 27"));
   layout::MapSequence sequence{};
   sequence.handle = (1ull << 32) | 5;
   EXPECT_THAT(error_of(MapSection::kSequences, WordsOf(sequence)),

@@ -63,7 +63,7 @@ class SandboxTest : public ::testing::Test {
     std::string pattern = "/tmp/kvd-sandbox-test-XXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     root_ = pattern;
-    for (const char* const directory : {"data", "runtime", "parts", "foreign"}) {
+    for (const char* const directory : {"data", "runtime", "parts", "foreign", "places"}) {
       ASSERT_EQ(::mkdir(At(directory).c_str(), 0700), 0);
       std::ofstream(At(directory) + "/file") << "text";
     }
@@ -77,6 +77,7 @@ class SandboxTest : public ::testing::Test {
   SandboxPaths Paths() const {
     return {.data = {At("data")},
             .runtime = {At("runtime")},
+            .emptied = {At("places")},
             .read_only = {At("model"), At("parts"), At("missing")}};
   }
 
@@ -132,6 +133,20 @@ class SandboxTest : public ::testing::Test {
 
   std::string root_;
 };
+
+TEST_F(SandboxTest, WhereOnlyEmptyDirectoriesMayBeRemovedNothingElseCanBe) {
+  ASSERT_EQ(::mkdir(At("places/empty").c_str(), 0700), 0);
+  Tried tried = RunInSandbox([this](Tried& told) {
+    told["empty"] = ErrnoOf(::unlinkat(AT_FDCWD, At("places/empty").c_str(), AT_REMOVEDIR));
+    told["file"] = ErrnoOf(::unlink(At("places/file").c_str()));
+    told["read"] = Open(At("places/file"), O_RDONLY);
+    told["made"] = Open(At("places/new"), O_WRONLY | O_CREAT);
+  });
+  EXPECT_EQ(tried["empty"], 0);
+  EXPECT_EQ(tried["file"], EACCES);
+  EXPECT_EQ(tried["read"], EACCES);
+  EXPECT_EQ(tried["made"], EACCES);
+}
 
 TEST_F(SandboxTest, TemporaryFilesOfAKilledDaemonAreRemoved) {
   // No process has the id 2147483647, because it exceeds the kernel's limit (2^22).

@@ -12,6 +12,9 @@
 #include <fstream>
 #include <thread>
 #include <utility>
+#include <vector>
+
+#include "shm/state_places.h"
 
 namespace kvd {
 namespace {
@@ -167,7 +170,7 @@ class SharedPlaceTest : public StateDirectoryTest {
     ::setenv("XDG_RUNTIME_DIR", (root_ + "/missing").c_str(), 1);
     ::setenv("TMPDIR", root_.c_str(), 1);
     // Open() asks for more room than any tmpfs has, so that /dev/shm is not used.
-    taken_ = At(("kvd-" + std::to_string(::geteuid()) + "-state").c_str());
+    taken_ = StatePlaces().back().root + "/" + StatePlaces().back().stem;
   }
   void TearDown() override {
     ::unsetenv("XDG_RUNTIME_DIR");
@@ -268,7 +271,7 @@ TEST_F(StateDirectoryTest, ForgettingAbsentStateCreatesNoDirectory) {
   EXPECT_FALSE(std::filesystem::exists(At("none")));
 }
 
-TEST_F(StateDirectoryTest, RemovingTheStateLeavesNothingButTheLock) {
+TEST_F(StateDirectoryTest, RemovingTheStateLeavesNothingButTheLockAndThenNothing) {
   auto state = StateDirectory::Open(At("state"));
   ASSERT_TRUE(state);
   std::ofstream(At("state") + "/pool") << "x";
@@ -280,6 +283,59 @@ TEST_F(StateDirectoryTest, RemovingTheStateLeavesNothingButTheLock) {
   EXPECT_FALSE(std::filesystem::exists(At("state") + "/pool"));
   EXPECT_FALSE(std::filesystem::exists(At("state") + "/meta"));
   EXPECT_TRUE(std::filesystem::exists(At("state") + "/lock"));
+  state->RemoveDirectory();
+  EXPECT_TRUE(std::filesystem::is_empty(At("state"))) << "the user's own directory stays";
+}
+
+TEST_F(StateDirectoryTest, ForgettingInADefaultPlaceLeavesNeitherLockNorDirectory) {
+  const std::string name = "forgotten-" + std::to_string(::getpid());
+  ::setenv("XDG_RUNTIME_DIR", (root_ + "/missing").c_str(), 1);
+  ::setenv("TMPDIR", root_.c_str(), 1);
+  std::string path;
+  {
+    const auto state = StateDirectory::OpenDefault(name, std::uint64_t{1} << 62);
+    ASSERT_TRUE(state) << state.error().message;
+    path = state->path();
+    std::ofstream(path + "/meta") << "x";
+  }
+  const auto forgotten = StateDirectory::Forget(std::nullopt, name);
+  ::unsetenv("XDG_RUNTIME_DIR");
+  ::unsetenv("TMPDIR");
+  EXPECT_TRUE(forgotten) << forgotten.error().message;
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(StateDirectoryTest, DaemonsOfTwoRuntimeDirectoriesHaveTwoStates) {
+  const std::string name = "two-" + std::to_string(::getpid());
+  ::setenv("TMPDIR", root_.c_str(), 1);
+  std::vector<std::string> paths;
+  for (const char* const runtime : {"one", "another", "one"}) {
+    ::setenv("XDG_RUNTIME_DIR", At(runtime).c_str(), 1);
+    const auto state = StateDirectory::OpenDefault(name, std::uint64_t{1} << 62);
+    ASSERT_TRUE(state) << state.error().message;
+    ASSERT_TRUE(WriteStateNote(state->descriptor(), {.daemon = name, .model = "m"}));
+    std::ofstream(state->path() + "/meta") << "x";
+    paths.push_back(state->path());
+  }
+  ::unsetenv("XDG_RUNTIME_DIR");
+  ::unsetenv("TMPDIR");
+  EXPECT_NE(paths[0], paths[1]);
+  EXPECT_EQ(paths[0], paths[2]);
+}
+
+TEST_F(StateDirectoryTest, ADaemonThatWaitsForARemovedLockTakesTheNextOne) {
+  auto first = StateDirectory::Open(At("state"));
+  ASSERT_TRUE(first) << first.error().message;
+  std::jthread holder([held = std::move(*first)]() mutable {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    held.RemoveDirectory();
+  });
+  const auto second = StateDirectory::Open(At("state"));
+  ASSERT_TRUE(second) << second.error().message;
+  holder.join();
+  const auto third = StateDirectory::Open(At("state"));
+  ASSERT_FALSE(third) << "the second holds the lock that the path names";
+  EXPECT_EQ(third.error().code, Code::kBusy);
 }
 
 }  // namespace

@@ -178,7 +178,8 @@ TEST_F(CompletionRoutesTest, ErrorsBeforeAStreamNameTheField) {
   EXPECT_THAT(error(R"("prompt":"a","id_slot":2)"), StartsWith("400 id_slot: "));
   EXPECT_THAT(error(R"("prompt":"a","grammar":"root ::= (","stream":true)"),
               StartsWith("400 grammar: "));
-  EXPECT_THAT(error(R"("fork_from":"nothing","prompts":["a"])"), StartsWith("404 snapshot"));
+  EXPECT_THAT(error(R"("fork_from":"nothing","prompts":["a"])"),
+              StartsWith("404 fork_from: \"nothing\" is no stored response"));
   EXPECT_THAT(ErrorOf(Post("/completion", "{\"prompt\":")), StartsWith("400 body: "));
   EXPECT_THAT(ErrorOf(Post("/completion", "{\"prompt\":\"\xff\"}")), StartsWith("400 body: "));
   const std::string deep(200, '[');
