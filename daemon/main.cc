@@ -12,7 +12,9 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "base/text.h"
 #include "daemon/options.h"
@@ -28,6 +30,8 @@
 #include "daemon/schedule/idle_work.h"
 #include "daemon/schedule/scheduler.h"
 #include "daemon/server.h"
+#include "daemon/sessions/client_process.h"
+#include "daemon/sessions/resumption.h"
 #include "daemon/start_log.h"
 #include "daemon/stores/prompt_cache.h"
 #include "daemon/stores/saved_states.h"
@@ -36,6 +40,7 @@
 #include "engine/engine_parts.h"
 #include "engine/model/gguf_parts.h"
 #include "engine/model/model_config.h"
+#include "engine/model/model_fingerprint.h"
 #include "engine/vocabulary/vocabulary.h"
 #include "shm/socket_address.h"
 
@@ -163,9 +168,9 @@ WeightReading PrepareWeights(const DaemonOptions& options, const Engine& engine,
 
 Status Forget(const DaemonOptions& options) {
   KVD_TRY(const StateDirectory::Forgotten forgotten,
-          StateDirectory::Forget(options.state_directory, options.name));
-  for (const std::string& path : forgotten.removed) {
-    std::printf("removed the state in %s\n", path.c_str());
+          StateDirectory::Forget(options.state_directory, options.name, options.forgets_only));
+  for (const StoredState& removed : forgotten.removed) {
+    std::printf("removed the state in %s\n", removed.text().c_str());
   }
   for (const std::string& what : forgotten.passed_over) {
     std::printf("left alone: %s\n", Quoted(what).c_str());
@@ -218,6 +223,10 @@ void ReadTenantsAgain(const std::string& path, Shares& shares) {
 Status Serve(const DaemonOptions& options, int signals) {
   LogThread log_thread;
   KVD_TRY(StateDirectory state, OpenState(options));
+  // The sandbox hides the default places that are not used.
+  const std::vector<StoredState> stored_states = options.state_directory
+                                                     ? std::vector<StoredState>()
+                                                     : StateDirectory::FindStates(options.name);
   KVD_TRY(auto listener, Listen(options));
   const std::string socket_path = listener->path();
   const std::optional<std::uint64_t> lock_limit =
@@ -229,8 +238,15 @@ Status Serve(const DaemonOptions& options, int signals) {
   }
   log_thread.Start();
   EngineOptions engine_options = options.engine;
-  engine_options.state_directory = state.descriptor();
   engine_options.state_outlives_boot = !state.on_tmpfs();
+  engine_options.open_state = [&state](const ModelFingerprint& model) -> Result<int> {
+    KVD_CHECK_OK(state.EnterModel(StateDirectory::ModelId(model.words)));
+    return state.descriptor();
+  };
+  engine_options.may_return = [](const SessionEntry& entry) {
+    const StoredSession session = SessionOf(entry);
+    return session.outlive_seconds > 0 || !FindProcess(session.process).is_gone;
+  };
   WeightThread weights;
   if (!options.locks_weights) {
     // The second processor reads while this thread makes the vocabulary and the memory.
@@ -241,13 +257,18 @@ Status Serve(const DaemonOptions& options, int signals) {
       }
     };
   }
-  KVD_TRY(const auto engine, Engine::Create(engine_options));
+  Result<std::unique_ptr<Engine>> created = Engine::Create(engine_options);
+  if (!created && created.error().code == Code::kNoSpace) {
+    created.error().message += OtherStatesText(options.name, stored_states, state.path());
+  }
+  KVD_TRY(const std::unique_ptr<Engine> engine, std::move(created));
   if (!state.on_tmpfs()) {
     Log(LogLevel::kWarning, "state_not_in_memory",
         Quoted(state.path()) + " is not on tmpfs: the pool is written to disk");
   }
 
-  LogMemoryStart(engine->memory_start());
+  LogMemoryStart(*engine, state);
+  LogOtherStates(options.name, stored_states, state);
 
   Quotas quotas = options.quotas;
   quotas.prompt_cache_bytes = std::uint64_t{options.cache_mb} << 20;
