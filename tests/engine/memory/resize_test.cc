@@ -183,7 +183,9 @@ class ResizeTest : public testing::Test {
   }
   SequenceHandle MakeRetained(TokenId first, std::size_t count) {
     const SequenceHandle made = Make(first, count);
-    EXPECT_TRUE(*memory_->prefixes().Retain(made));
+    // A sequence with an encoded text is dropped instead.
+    const bool has_texts = memory_->geometry().meta.cross_group != layout::kNoSlot;
+    EXPECT_EQ(*memory_->prefixes().Retain(made), !has_texts);
     return made;
   }
   void OpenSession() {
@@ -497,7 +499,7 @@ TEST_F(ResizeStepsTest, RandomMemoriesOfRandomSizesLoseNothing) {
     return least + random() % (most - least + 1);
   };
   int resized = 0, refused = 0;
-  for (int round = 0; round < test::Scaled(150, 10); ++round) {
+  for (int round = 0; round < test::Scaled(60, 10); ++round) {
     SCOPED_TRACE(round);
     const auto kind = static_cast<MemoryKind>(random() % test::kMemoryKinds);
     Use("state");
