@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "base/text.h"
 #include "daemon/options.h"
@@ -30,6 +31,8 @@
 #include "daemon/schedule/idle_work.h"
 #include "daemon/schedule/scheduler.h"
 #include "daemon/server.h"
+#include "daemon/sessions/client_process.h"
+#include "daemon/sessions/resumption.h"
 #include "daemon/start_log.h"
 #include "daemon/stores/prompt_cache.h"
 #include "daemon/stores/saved_states.h"
@@ -38,6 +41,7 @@
 #include "engine/engine_parts.h"
 #include "engine/model/gguf_parts.h"
 #include "engine/model/model_config.h"
+#include "engine/model/model_fingerprint.h"
 #include "engine/vocabulary/vocabulary.h"
 #include "shm/socket_address.h"
 #include "shm/state_places.h"
@@ -167,9 +171,9 @@ WeightReading PrepareWeights(const DaemonOptions& options, const Engine& engine,
 
 Status Forget(const DaemonOptions& options) {
   KVD_TRY(const StateDirectory::Forgotten forgotten,
-          StateDirectory::Forget(options.state_directory, options.name));
-  for (const std::string& path : forgotten.removed) {
-    std::printf("removed the state in %s\n", path.c_str());
+          StateDirectory::Forget(options.state_directory, options.name, options.forgets_only));
+  for (const StoredState& removed : forgotten.removed) {
+    std::printf("removed the state in %s\n", removed.text().c_str());
   }
   for (const std::string& what : forgotten.passed_over) {
     std::printf("left alone: %s\n", Quoted(what).c_str());
@@ -235,6 +239,10 @@ void ReadTenantsAgain(const std::string& path, Shares& shares) {
 Status Serve(const DaemonOptions& options, int signals) {
   LogThread log_thread;
   KVD_TRY(StateDirectory state, OpenState(options));
+  // The sandbox hides the default places that are not used.
+  const std::vector<StoredState> stored_states = options.state_directory
+                                                     ? std::vector<StoredState>()
+                                                     : StateDirectory::FindStates(options.name);
   KVD_TRY(auto listener, Listen(options));
   const std::string socket_path = listener->path();
   const std::optional<std::uint64_t> lock_limit =
@@ -246,8 +254,15 @@ Status Serve(const DaemonOptions& options, int signals) {
   }
   log_thread.Start();
   EngineOptions engine_options = options.engine;
-  engine_options.state_directory = state.descriptor();
   engine_options.state_outlives_boot = !state.on_tmpfs();
+  engine_options.open_state = [&state](const ModelFingerprint& model) -> Result<int> {
+    KVD_CHECK_OK(state.EnterModel(StateDirectory::ModelId(model.words)));
+    return state.descriptor();
+  };
+  engine_options.may_return = [](const SessionEntry& entry) {
+    const StoredSession session = SessionOf(entry);
+    return session.outlive_seconds > 0 || !FindProcess(session.process).is_gone;
+  };
   WeightThread weights;
   if (!options.locks_weights) {
     // The second processor reads while this thread makes the vocabulary and the memory.
@@ -258,7 +273,10 @@ Status Serve(const DaemonOptions& options, int signals) {
       }
     };
   }
-  auto created = Engine::Create(engine_options);
+  Result<std::unique_ptr<Engine>> created = Engine::Create(engine_options);
+  if (!created && created.error().code == Code::kNoSpace) {
+    created.error().message += OtherStatesText(options.name, stored_states, state.path());
+  }
   if (!created) return OfModel(engine_options.model_path, created.error());
   const std::unique_ptr<Engine> engine = std::move(*created);
   if (!state.on_tmpfs()) {
@@ -269,10 +287,11 @@ Status Serve(const DaemonOptions& options, int signals) {
   const std::string& model_name = engine->config().name;
   const StateNote note{.daemon = options.name,
                        .model = model_name.empty() ? options.engine.model_path : model_name};
-  if (const Status written = WriteStateNote(state.descriptor(), note); !written) {
+  if (const Status written = WriteStateNote(state.daemon_descriptor(), note); !written) {
     Log(LogLevel::kWarning, "state_note_not_written", Quoted(written.error().message));
   }
-  LogMemoryStart(engine->memory_start());
+  LogMemoryStart(*engine, state);
+  LogOtherStates(options.name, stored_states, state);
 
   Quotas quotas = options.quotas;
   quotas.prompt_cache_bytes = std::uint64_t{options.cache_mb} << 20;

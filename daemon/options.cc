@@ -75,8 +75,9 @@ constexpr auto kModelAndComputeFlags = std::to_array<Flag<DaemonOptions>>({
                "are served. If the system refuses, kvd warns and serves without the lock.",
                TakeSwitch<&DaemonOptions::locks_weights>),
     ValueFlag("-c --cells --ctx-size", "N",
-              "Number of tokens that the pool can hold. Default: the model's trained context, "
-              "at least 4096. Range: 1 to 4294967296.",
+              "Number of tokens that the pool can hold. A stored pool of another size is changed, "
+              "and keeps its sequences. Default: the model's trained context, at least 4096. "
+              "Range: 1 to 4294967296.",
               TakeNumber<1, kCellsMax, &DaemonOptions::engine, &EngineOptions::cells>),
     ValueFlag("--state-slots", "N",
               "Number of recurrent states to keep, for models that have them. 0: the number "
@@ -94,8 +95,8 @@ constexpr auto kModelAndComputeFlags = std::to_array<Flag<DaemonOptions>>({
         TakeNumber<0, kCheckpointMbMax, &DaemonOptions::engine, &EngineOptions::checkpoint_mb>),
     ValueFlag(
         "--max-sequences", "N",
-        "Maximum number of live sequences of all users together. Default: 16384. Range: 1 "
-        "to 1048576.",
+        "Maximum number of live sequences of all users together. Default: four for each "
+        "token of the pool, from 1024 to 16384. Range: 1 to 1048576.",
         TakeNumber<1, kSequencesMax, &DaemonOptions::engine, &EngineOptions::sequence_capacity>),
     ValueFlag("-t --threads", "N",
               "Number of compute threads. 0: one for each processor that kvd may use. Default: "
@@ -160,11 +161,12 @@ constexpr auto kPlacesFlags = std::to_array<Flag<DaemonOptions>>({
               "/run/kvd, else in kvd-UID in the temporary directory. A socket passed by a service "
               "manager (LISTEN_FDS) is used instead.",
               TakeName<&DaemonOptions::socket_path>),
-    ValueFlag("--state-dir", "DIR",
-              "Private directory of the cached state, which stays there when kvd ends, unless it "
-              "holds no sequences. Default: a directory for NAME on a tmpfs, or in the temporary "
-              "directory if no tmpfs has room.",
-              TakeName<&DaemonOptions::state_directory>),
+    ValueFlag(
+        "--state-dir", "DIR",
+        "Private directory of the cached state of one model, which stays there when kvd ends, "
+        "unless it holds no sequences. Default: a directory for NAME on a tmpfs, or in the "
+        "temporary directory if no tmpfs has room, with a folder for each model.",
+        TakeName<&DaemonOptions::state_directory>),
 });
 
 constexpr auto kFilesFlags = std::to_array<Flag<DaemonOptions>>({
@@ -188,10 +190,19 @@ constexpr auto kFilesFlags = std::to_array<Flag<DaemonOptions>>({
 });
 
 constexpr auto kStateFlags = std::to_array<Flag<DaemonOptions>>({
+    SwitchFlag("--cold",
+               "Start without the cached state of an earlier run, which is kept aside where there "
+               "is room (docs/saved-states.md). Without this flag, kvd refuses to start if its "
+               "flags would discard live, pinned or published sequences.",
+               TakeSwitch<&DaemonOptions::engine, &EngineOptions::starts_cold>),
     SwitchFlag("--forget",
-               "Remove the cached state in --state-dir, or in the default places of --name, and "
-               "exit.",
+               "Remove the cached state in --state-dir, or the states of all models in the default "
+               "places of --name, print which, and exit.",
                TakeSwitch<&DaemonOptions::forgets>),
+    ValueFlag("--only", "MODEL",
+              "With --forget: remove only the state of this model, given by its name or by the "
+              "name of its folder.",
+              TakeName<&DaemonOptions::forgets_only>),
     SwitchFlag("--verify-pool",
                "At the start, check all numbers in the cells and recurrent states of an earlier "
                "run, and drop sequences with a number that is not finite.",
@@ -360,6 +371,13 @@ Status CheckTogether(const DaemonOptions& options) {
         Code::kInvalidArgument,
         "--cache-dir: cannot be combined with --retain 0 or --no-prefix-sharing, which switch "
         "off the prefixes that it stores");
+  }
+  if (options.forgets_only && !options.forgets) {
+    return Fail(Code::kInvalidArgument, "--only: needs --forget");
+  }
+  if (options.forgets_only && options.state_directory) {
+    return Fail(Code::kInvalidArgument,
+                "--only: cannot be combined with --state-dir, which holds one state");
   }
   if (options.retunes && !options.engine.tunes) {
     return Fail(Code::kInvalidArgument, "--retune: cannot be combined with --no-tuning");

@@ -36,7 +36,8 @@ struct DaemonOptions {
   std::uint32_t cache_mb = 4096;
   // Smallest number of tokens of an entry of the prompt cache.
   std::uint32_t cache_tokens_min = 64;
-  bool forgets = false;    // true: the daemon removes the stored state and exits
+  bool forgets = false;                     // true: the daemon removes the stored state and exits
+  std::optional<std::string> forgets_only;  // with `forgets`: the state of this model alone
   bool describes = false;  // true: the daemon prints what the model's file says and exits
   // Uids that may connect in addition to the daemon's own uid.
   std::vector<std::uint32_t> allowed_uids;

@@ -40,7 +40,9 @@ struct EngineOptions {
   // Size of the pool in cells. 0: the model's trained context, at least 4096. (The option -c of kvd
   // rejects 0.)
   std::uint64_t cells = 0;
-  std::uint32_t sequence_capacity = 16384;
+  // The most sequences. 0: four for each cell, from 1024 to 16384, and more if a stored state has
+  // more.
+  std::uint32_t sequence_capacity = 0;
   std::uint32_t snapshot_capacity = 1024;
   std::uint32_t session_capacity = 1024;
   // Recurrent models: number of slots for states of sequences and checkpoints. 0: as many as fit in
@@ -67,6 +69,12 @@ struct EngineOptions {
   int state_directory = -1;
   // True: state_directory survives a reboot; files from before the last boot are not used.
   bool state_outlives_boot = false;
+  // Opens the directory for the state of a model, which replaces state_directory. Called once, when
+  // the model is read. The descriptor stays open as long as the engine exists. May be empty.
+  std::function<Result<int>(const ModelFingerprint& model)> open_state{};
+  bool starts_cold = false;  // the state found in the directory is not used
+  // Whether the client of a stored session may still return (MemoryHome::may_return).
+  std::function<bool(const SessionEntry& session)> may_return{};
   bool verify_pool = false;  // at the start, check the K, V and states found in state_directory
   // Called when the model's files are validated, before the vocabulary and the memory are made, so
   // that another thread can read the weights meanwhile. May be empty.

@@ -24,6 +24,9 @@ namespace kvd {
 namespace {
 
 constexpr std::uint64_t kCellsDefaultMin = 4096;
+// For each sequence, `meta` has about 2 KiB, so that a small pool has few.
+constexpr std::uint64_t kSequencesDefaultMin = 1024;
+constexpr std::uint64_t kSequencesDefaultMax = 16384;
 constexpr std::uint32_t kThreadsMax = 256;
 constexpr std::uint32_t kUbatchTokensMax = 1u << 16;
 constexpr std::uint64_t kStateBytesDefault = 1ull << 30;
@@ -192,14 +195,26 @@ CellLayout CellLayoutOf(const EngineOptions& options, const ModelConfig& config,
   return cells;
 }
 
-Result<OpenedMemory> CreateMemory(const EngineOptions& options, const MemoryGeometry& geometry,
-                                  const LoadedModel& model, NumericForm form) {
+// What the caller's options have left to the engine, and what not.
+struct OptionChoices {
+  bool has_kernels = false;            // the caller has named the table of kernels
+  bool has_default_sequences = false;  // the number of sequences is a default
+};
+
+Result<OpenedMemory> CreateMemory(const EngineOptions& options, const OptionChoices& choices,
+                                  const MemoryGeometry& geometry, const LoadedModel& model,
+                                  NumericForm form) {
   const CellLimits limits{.vocab_size = model.config.vocab_size,
                           .key_forms = model.config.long_rope_from != 0 ? 2u : 1u};
   KVD_TRY(OpenedMemory opened,
           OpenMemory({.directory = options.state_directory,
                       .checks_boot = options.state_outlives_boot,
-                      .numeric_form = form},
+                      .numeric_form = form,
+                      .has_chosen_form = choices.has_kernels,
+                      .model_name = model.config.name,
+                      .starts_cold = options.starts_cold,
+                      .may_raise_capacity = choices.has_default_sequences,
+                      .may_return = options.may_return},
                      geometry, std::bit_cast<FingerprintBytes>(model.fingerprint.words), limits));
   if (options.verify_pool && opened.start.is_warm) {
     for (LostSequence& lost : DropWhatIsNotFinite(*opened.memory)) {
@@ -233,10 +248,14 @@ TuningState TuningOf(const EngineOptions& options, const kernels::KernelTable& t
   return state;
 }
 
-// Chooses the pool's size if the caller did not set it.
-void ChooseCells(EngineOptions& options, const ModelConfig& config) {
+// Chooses the pool's size and the number of sequences if the caller did not set them.
+void ChooseSizes(EngineOptions& options, const ModelConfig& config) {
   if (options.cells == 0) {
     options.cells = std::max<std::uint64_t>(kCellsDefaultMin, config.context_length);
+  }
+  if (options.sequence_capacity == 0) {
+    options.sequence_capacity = static_cast<std::uint32_t>(
+        std::clamp<std::uint64_t>(4 * options.cells, kSequencesDefaultMin, kSequencesDefaultMax));
   }
 }
 
@@ -246,7 +265,7 @@ Result<ModelDescription> DescribeModel(const EngineOptions& wanted) {
   EngineOptions options = wanted;
   KVD_TRY(const std::unique_ptr<LoadedModel> model, LoadModel(options));
   KVD_CHECK_OK(CheckCellTypes(options, model->config));
-  ChooseCells(options, model->config);
+  ChooseSizes(options, model->config);
   const MemoryOptions memory = MemoryOptionsOf(options, model->config);
   KVD_TRY(const MemoryGeometry geometry, ComputeGeometry(memory));
   return ModelDescription{.name = model->config.name,
@@ -259,6 +278,9 @@ Result<ModelDescription> DescribeModel(const EngineOptions& wanted) {
 Result<EngineParts> BuildEngineParts(const EngineOptions& wanted) {
   KVD_CHECK_OK(CheckOptions(wanted));
   EngineOptions options = wanted;
+  const OptionChoices choices{
+      .has_kernels = !wanted.kernel_table.empty() || std::getenv("KVD_KERNELS") != nullptr,
+      .has_default_sequences = wanted.sequence_capacity == 0};
   KVD_TRY(const kernels::KernelTable* kernels, ChooseKernels(options.kernel_table));
   options.kernel_table = kernels->name;
   KVD_TRY(std::unique_ptr<LoadedModel> model, LoadModel(options));
@@ -266,11 +288,15 @@ Result<EngineParts> BuildEngineParts(const EngineOptions& wanted) {
   if (options.threads == 0)
     options.threads = std::max(1u, std::min(kThreadsMax, std::thread::hardware_concurrency()));
   KVD_CHECK_OK(CheckPinning(options));
-  ChooseCells(options, model->config);
+  ChooseSizes(options, model->config);
   KVD_TRY(const MemoryGeometry geometry, ComputeGeometry(MemoryOptionsOf(options, model->config)));
   const NumericForm form = NumericFormOf(model->file, *kernels, options.deterministic);
+  if (options.open_state) {
+    KVD_TRY(options.state_directory, options.open_state(model->fingerprint));
+  }
   TuningState tuning = TuningOf(options, *kernels, *model);
-  KVD_TRY(OpenedMemory memory, CreateMemory(options, geometry, *model, form));
+  KVD_TRY(OpenedMemory memory, CreateMemory(options, choices, geometry, *model, form));
+  options.sequence_capacity = memory.memory->geometry().meta.sequence_capacity;
   CellLayout cells = CellLayoutOf(options, model->config, geometry);
   return EngineParts{.options = std::move(options),
                      .kernels = kernels,

@@ -2,9 +2,9 @@
 // entries of the rings are in shm/wire_messages.h; the payloads and outputs of the verbs are in
 // shm/verbs_*.h.
 //
-//   pool      K/V blocks, recurrent states and rows of logits; a file, written by the daemon alone
+//   pool      K/V blocks, recurrent states and rows of logits; files, written by the daemon alone
 //   meta      the committed records: sequences, their cell lists, snapshots, sessions, and the
-//             commit record; a file in the directory of the pool
+//             commit record; a file in the directory of the pool, which it names
 //   requests  one per client, written by the client: submission ring, payload arena
 //   results   one per client, written by the daemon: completion ring, output arena
 //   map       one per owner that asks for it, written by the daemon: the live map of the pool
@@ -25,6 +25,7 @@
 //   8  owners are opaque; sequences keep their parent and their last edits; sessions keep a note
 //   9  samplers have a chain, and numbers that change with each draw
 //  10  owners may be tenants; sequences expire and may be ephemeral; sessions may outlive a process
+//  11  `meta` names its pool and its model; the parts of a pool are files of their own
 #pragma once
 
 #include <atomic>
@@ -36,7 +37,7 @@
 
 namespace kvd::layout {
 
-inline constexpr std::uint32_t kLayoutVersion = 10;
+inline constexpr std::uint32_t kLayoutVersion = 11;
 inline constexpr std::uint64_t kMetaMagic = 0x3154454d5f44564bull;  // "KVD_MET1"
 inline constexpr std::uint32_t kBlockCells = 32;                    // number of cells in a block
 // Largest number of block groups of one model.
@@ -56,6 +57,7 @@ inline constexpr std::uint32_t kAppliedMax = 62;
 // Number of edits kept for each sequence; divides 2^32.
 inline constexpr std::uint32_t kEditsKept = 32;
 inline constexpr std::uint32_t kSessionNoteBytes = 64;
+inline constexpr std::uint32_t kModelNameBytes = 64;
 
 // ------------------------------------------------------------------------------------------ meta
 //
@@ -95,9 +97,9 @@ struct MetaGeometry {
   // Bytes of one block in `pool`, rounded up to pages. 0 for a group whose layers have no K and V:
   // the group's cells then hold only tokens and positions.
   std::uint64_t block_stride_bytes[kGroupsMax];
-  // Bytes of one state slot, rounded up to pages; in `pool` the state slots follow the blocks.
+  // Bytes of one state slot, rounded up to pages.
   std::uint64_t state_slot_bytes;
-  // Bytes of one row of logits, rounded up to pages; in `pool` the rows follow the state slots.
+  // Bytes of one row of logits, rounded up to pages.
   std::uint64_t logits_row_bytes;
   friend bool operator==(const MetaGeometry&, const MetaGeometry&) = default;
 };
@@ -119,6 +121,14 @@ struct MetaHeader {
   std::uint64_t histories_offset;
   std::uint64_t lists_offset;
   std::uint64_t cells_offset[kGroupsMax];
+  // Number of the pool: its files are in the directory of `meta`, and their names have the number
+  // (PoolFileName). Renaming a `meta` therefore replaces `meta` and pool together.
+  std::uint64_t pool_number;
+  char model_name[kModelNameBytes];  // name of the model, for people; zero padded, may be cut
+  // The generation with which new records of sequences begin, above the generation of every record
+  // that an earlier, larger `meta` of the same sequences had.
+  std::uint32_t first_generation;
+  std::uint32_t reserved;
   std::uint32_t header_crc;  // CRC32C of the header's bytes before this field
   // The NumericForm with which all cells and states were computed. A daemon without --deterministic
   // sets this field to 0 when it attaches, so header_crc does not cover numeric_form.

@@ -2,6 +2,7 @@
 // the checked directory is the directory that the daemon uses.
 #include "daemon/stores/state_directory.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -11,8 +12,14 @@
 #include <array>
 #include <cerrno>
 #include <iterator>
+#include <memory>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/text.h"
+#include "daemon/process/log.h"
+#include "engine/memory/state_files.h"
 #include "shm/own_directory.h"
 #include "shm/state_places.h"
 
@@ -113,11 +120,73 @@ ExistingPaths FindExisting(const std::string& name) {
   return existing;
 }
 
+constexpr std::string_view kModelStem = "m-";
+
+bool IsModelId(std::string_view name) {
+  constexpr std::size_t kDigits = 16;
+  return name.size() == kModelStem.size() + kDigits && name.starts_with(kModelStem) &&
+         name.find_first_not_of("0123456789abcdef", kModelStem.size()) == std::string_view::npos;
+}
+
+struct CloseListing {
+  void operator()(DIR* listing) const { ::closedir(listing); }
+};
+
+// The folders of models in a daemon's directory.
+std::vector<std::string> ListModels(const std::string& path) {
+  std::vector<std::string> models;
+  const std::unique_ptr<DIR, CloseListing> listing(::opendir(path.c_str()));
+  for (const dirent* entry = nullptr;
+       listing != nullptr && (entry = ::readdir(listing.get())) != nullptr;) {
+    if (IsModelId(entry->d_name)) models.emplace_back(entry->d_name);
+  }
+  std::ranges::sort(models);
+  return models;
+}
+
+// The state directly in `directory`; nullopt: there is none.
+std::optional<StoredState> ReadState(const std::string& path, std::string model_id) {
+  const UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!directory) return std::nullopt;
+  StoredState state{.path = path, .model_id = std::move(model_id), .model_name = {}};
+  const StateFiles files(directory.get());
+  state.bytes = files.HeldBytes();
+  if (state.bytes == 0 && !files.HasMeta()) return std::nullopt;
+  state.model_name = files.ReadModelName();
+  return state;
+}
+
+// The states in a daemon's directory; the first one, if it has no model_id, is of a version without
+// folders for models.
+std::vector<StoredState> ReadStates(const std::string& path) {
+  std::vector<StoredState> states;
+  if (auto state = ReadState(path, "")) states.push_back(*std::move(state));
+  for (const std::string& model : ListModels(path)) {
+    if (auto state = ReadState(path + "/" + model, model)) states.push_back(*std::move(state));
+  }
+  return states;
+}
+
 }  // namespace
+
+std::string StoredState::text() const {
+  const std::string model =
+      model_name.empty() ? std::string("of an unknown model") : "model " + Quoted(model_name);
+  return Concat(path, " (", model, ", ", bytes, " bytes)");
+}
+
+std::string StateDirectory::ModelId(std::span<const std::uint64_t, 4> fingerprint) {
+  constexpr char kHexDigits[] = "0123456789abcdef";
+  std::uint64_t number = 0;
+  for (const std::uint64_t word : fingerprint) number ^= word;
+  std::string id(kModelStem);
+  for (int shift = 60; shift >= 0; shift -= 4) id += kHexDigits[number >> shift & 15];
+  return id;
+}
 
 Result<StateDirectory> StateDirectory::Open(const std::string& path) {
   StateDirectory made;
-  made.path_ = path;
+  made.path_ = made.daemon_path_ = path;
   for (int tries = 1;; ++tries) {
     KVD_TRY(made.directory_, OpenPrivateDirectory(path));
     auto lock = LockFile::Take(made.directory_.get(), kLockName, "state directory " + path);
@@ -131,20 +200,25 @@ Result<StateDirectory> StateDirectory::Open(const std::string& path) {
   return made;
 }
 
-bool StateDirectory::RemoveState() {
-  bool found = false;
-  // "meta" is removed first, because the other files are useless without it.
-  for (const char* const name : {"meta", "pool", "meta.bad", "meta.new"}) {
-    found |= ::unlinkat(directory_.get(), name, 0) == 0;
-  }
-  (void)::unlinkat(directory_.get(), kStateNoteFile, 0);
-  return found;
+Status StateDirectory::EnterModel(const std::string& model_id) {
+  if (!has_folders_) return {};
+  std::string path = path_ + "/" + model_id;
+  KVD_TRY(model_, OpenPrivateDirectory(path));
+  model_id_ = model_id;
+  path_ = std::move(path);
+  return {};
 }
 
+bool StateDirectory::RemoveState() { return StateFiles(descriptor()).RemoveAll(); }
+
 void StateDirectory::RemoveDirectory() {
+  if (model_) (void)::unlinkat(directory_.get(), model_id_.c_str(), AT_REMOVEDIR);
+  const bool has_models = !ListModels(daemon_path_).empty();
+  const bool has_state = ReadState(daemon_path_, "").has_value();
+  if (!has_models && !has_state) (void)::unlinkat(directory_.get(), kStateNoteFile, 0);
   // The lock is removed while it is held: the next daemon takes a new one.
   lock_->Remove(directory_.get());
-  if (is_default_) (void)::unlinkat(AT_FDCWD, path_.c_str(), AT_REMOVEDIR);
+  if (is_default_) (void)::unlinkat(AT_FDCWD, daemon_path_.c_str(), AT_REMOVEDIR);
 }
 
 Result<StateDirectory> StateDirectory::OpenDefault(const std::string& name,
@@ -154,14 +228,13 @@ Result<StateDirectory> StateDirectory::OpenDefault(const std::string& name,
     KVD_TRY(StateDirectory opened, Open(path));
     opened.is_default_ = true;
     opened.passed_over_ = std::move(existing.passed_over);
+    opened.has_folders_ = true;
     return opened;
   };
   // A directory with stored state is used even if its tmpfs has no room left, because the stored
   // pool itself may occupy the room.
   for (const std::string& path : existing.paths) {
-    if (::faccessat(AT_FDCWD, (path + "/meta").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-      return open(path);
-    }
+    if (!ReadStates(path).empty()) return open(path);
   }
   const std::vector<StatePlace> places = StatePlaces();
   for (const StatePlace& place : places) {
@@ -175,8 +248,17 @@ Result<StateDirectory> StateDirectory::OpenDefault(const std::string& name,
   return Fail(Code::kInternal, "state directory: no default place");
 }
 
+std::vector<StoredState> StateDirectory::FindStates(const std::string& name) {
+  std::vector<StoredState> states;
+  for (const std::string& path : FindExisting(name).paths) {
+    std::ranges::move(ReadStates(path), std::back_inserter(states));
+  }
+  return states;
+}
+
 Result<StateDirectory::Forgotten> StateDirectory::Forget(const std::optional<std::string>& path,
-                                                         const std::string& name) {
+                                                         const std::string& name,
+                                                         const std::optional<std::string>& only) {
   ExistingPaths existing;
   if (path) {
     struct stat found{};
@@ -187,12 +269,26 @@ Result<StateDirectory::Forgotten> StateDirectory::Forget(const std::optional<std
     existing = FindExisting(name);
   }
   Forgotten forgotten{.removed = {}, .passed_over = std::move(existing.passed_over)};
-  for (std::string& candidate : existing.paths) {
+  std::string others;
+  for (const std::string& candidate : existing.paths) {
     KVD_TRY(StateDirectory directory, Open(candidate));
     directory.is_default_ = !path;
-    const bool had_state = directory.RemoveState();
+    for (StoredState& state : ReadStates(candidate)) {
+      if (only && *only != state.model_id && *only != state.model_name) {
+        others += Concat(others.empty() ? "" : ", ", state.text());
+        continue;
+      }
+      KVD_TRY(const UniqueFd folder, OpenPrivateDirectory(state.path));
+      (void)StateFiles(folder.get()).RemoveAll();
+      // The folder stays if it has other files.
+      if (!state.model_id.empty()) (void)::rmdir(state.path.c_str());
+      forgotten.removed.push_back(std::move(state));
+    }
     directory.RemoveDirectory();
-    if (had_state) forgotten.removed.push_back(std::move(candidate));
+  }
+  if (only && forgotten.removed.empty()) {
+    return Fail(Code::kNotFound, "--only: no state is of the model ", Quoted(*only),
+                others.empty() ? std::string() : "; there are: " + others);
   }
   return forgotten;
 }

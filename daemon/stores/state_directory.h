@@ -1,5 +1,10 @@
-// StateDirectory: the private directory that holds `pool` and `meta`, and the lock that prevents a
-// second daemon from using the directory.
+// StateDirectory: the private directory of a daemon's state, and the lock that prevents a second
+// daemon from using the directory.
+//
+// A directory that the user names holds the state of one model: `pool` and `meta`
+// (engine/memory/state_files.h). The default directory of a daemon's name holds the lock and a
+// folder for the state of each model that daemons of that name have served, "m-" and 16 digits of
+// the model's fingerprint, so that a daemon that returns to a model finds its state.
 //
 // Owner: main, for the daemon's whole life. The kernel releases the lock when the process ends,
 // also after a kill. The directory is a real directory (not a symbolic link) of the daemon's uid
@@ -8,6 +13,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +22,17 @@
 #include "daemon/process/lock_file.h"
 
 namespace kvd {
+
+// A state that a directory holds.
+struct StoredState {
+  std::string path;
+  std::string model_id;    // name of the folder; empty: there is no folder for the model
+  std::string model_name;  // as the `meta` says; empty: it says nothing
+  std::uint64_t bytes = 0;
+
+  // "PATH (model \"NAME\", 12 bytes)".
+  std::string text() const;
+};
 
 class StateDirectory {
  public:
@@ -33,23 +50,35 @@ class StateDirectory {
   // and cause no error (shm/own_directory.h); passed_over() lists them.
   static Result<StateDirectory> OpenDefault(const std::string& name, std::uint64_t needed_bytes);
 
-  // Removes the files of the state, including damaged files that were renamed. Returns false if no
-  // such file existed.
+  // Opens the folder of a model's state, which descriptor() and path() are from now on; creates the
+  // folder if it is missing. Without effect on a directory that was opened by its path. Errors: as
+  // for Open.
+  Status EnterModel(const std::string& model_id);
+  static std::string ModelId(std::span<const std::uint64_t, 4> fingerprint);
+
+  // Removes the files of the state, including those that are kept aside. Returns false if no such
+  // file existed.
   bool RemoveState();
-  // Removes the lock and, in a default place, the directory, unless other files are in it.
-  // REQUIRES: nothing is written to the directory afterwards.
+  // Removes the folder of a model's state, the lock and, in a default place, the daemon's directory,
+  // unless other files are in them. REQUIRES: nothing is written to the directory afterwards.
   void RemoveDirectory();
-  // Removes the state in `path`, or in every default place of the daemon `name` if `path` is
-  // nullopt. Errors: those of Open. Forget returns no error if `path` does not exist or if a
-  // default place belongs to another user.
+  // The states that daemons of that name have left in all default places.
+  static std::vector<StoredState> FindStates(const std::string& name);
+  // Removes the state in `path`, or, if `path` is nullopt, all states of the daemon `name` in the
+  // default places, or those of one model: `only` is its model_id or its model_name. Errors: those
+  // of Open; kNotFound (no state is of the model `only`; the message lists the models). Forget
+  // returns no error if `path` does not exist or if a default place belongs to another user.
   struct Forgotten {
-    std::vector<std::string> removed;  // the paths that held a state
+    std::vector<StoredState> removed;
     // The paths that were passed over, as passed_over() lists them.
     std::vector<std::string> passed_over;
   };
-  static Result<Forgotten> Forget(const std::optional<std::string>& path, const std::string& name);
+  static Result<Forgotten> Forget(const std::optional<std::string>& path, const std::string& name,
+                                  const std::optional<std::string>& only = {});
 
-  int descriptor() const { return directory_.get(); }
+  int descriptor() const { return model_ ? model_.get() : directory_.get(); }
+  // The directory of the daemon's name, which has the folders of models.
+  int daemon_descriptor() const { return directory_.get(); }
   const std::string& path() const { return path_; }
   bool on_tmpfs() const { return on_tmpfs_; }
   // After OpenDefault: the paths that have the name of a default place but are not a private
@@ -60,7 +89,11 @@ class StateDirectory {
   StateDirectory() = default;
 
   std::string path_;
+  std::string daemon_path_;  // of directory_
+  std::string model_id_;     // name of model_
   UniqueFd directory_;
+  UniqueFd model_;  // folder of the model's state in directory_; empty: directory_ has the state
+  bool has_folders_ = false;
   std::optional<LockFile> lock_;
   std::vector<std::string> passed_over_;
   bool on_tmpfs_ = false;

@@ -144,14 +144,12 @@ class BlockTable {
 // caller reserves the bytes of a block with EnsureReserved, outside of the memory's lock.
 class BlockAllocator {
  public:
-  // Block 0 lies at pool_offset. block_stride_bytes 0: the blocks have no bytes in the pool.
-  BlockAllocator(std::uint32_t block_count, std::uint64_t pool_offset,
-                 std::uint64_t block_stride_bytes, PoolSegment* pool)
+  // `pool`: the group's part of the pool. block_stride_bytes 0: the blocks have no bytes.
+  BlockAllocator(std::uint32_t block_count, std::uint64_t block_stride_bytes, PoolSegment* pool)
       : free_(block_count),
         reserved_end_(block_count),
         held_end_(block_count),
         held_(block_count),
-        pool_offset_(pool_offset),
         block_stride_bytes_(block_stride_bytes),
         pool_(pool) {}
 
@@ -203,16 +201,13 @@ class BlockAllocator {
 
  private:
   void Free(std::uint32_t block);
-  std::uint64_t OffsetOf(std::uint32_t block) const {
-    return pool_offset_ + block * block_stride_bytes_;
-  }
+  std::uint64_t OffsetOf(std::uint32_t block) const { return block * block_stride_bytes_; }
 
   FreeSet free_;
   std::vector<std::uint8_t> reserved_end_;  // by block: end of the reserved cells, 0 for none
   std::vector<std::uint8_t> held_end_;      // by block: end of the held cells, 0 for none
   LeftItems held_;                          // by block
   std::vector<std::uint32_t> limbo_;
-  std::uint64_t pool_offset_;
   std::uint64_t block_stride_bytes_;
   PoolSegment* pool_;
   std::uint32_t readers_ = 0;

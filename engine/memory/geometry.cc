@@ -7,6 +7,7 @@
 #include "kernels/data_type.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <tuple>
@@ -191,31 +192,50 @@ Result<GroupGeometry> ComputeGroup(const MemoryOptions& options, std::size_t num
 
 }  // namespace
 
-Result<PoolOffsets> LayOutPool(const layout::MetaGeometry& geometry) {
-  PoolOffsets offsets;
-  std::uint64_t end = 0;
-  const auto place = [&](const std::string& what, std::uint64_t count, std::uint64_t stride_bytes,
-                         std::uint64_t* offset) -> Status {
-    *offset = end;
-    std::uint64_t bytes = 0;
-    if (__builtin_mul_overflow(count, stride_bytes, &bytes) || bytes > kPoolBytesMax ||
-        end + bytes > kPoolBytesMax) {
+Result<PoolBytes> ComputePoolBytes(const layout::MetaGeometry& geometry) {
+  PoolBytes pool;
+  const auto add = [&](const char* what, std::uint64_t count, std::uint64_t stride_bytes,
+                       std::uint64_t* part_bytes) -> Status {
+    if (__builtin_mul_overflow(count, stride_bytes, part_bytes) || *part_bytes > kPoolBytesMax ||
+        pool.total + *part_bytes > kPoolBytesMax) {
       return Fail(Code::kInvalidArgument, "pool: ", count, " ", what, " of ", stride_bytes,
                   " bytes, at most ", kPoolBytesMax, " bytes together");
     }
-    end = RoundUp(end + bytes, kPageBytes);
+    pool.total += *part_bytes;
     return {};
   };
   for (std::uint32_t group = 0; group < geometry.group_count; ++group) {
-    KVD_CHECK_OK(place("blocks", geometry.block_count[group], geometry.block_stride_bytes[group],
-                       &offsets.blocks[group]));
+    KVD_CHECK_OK(add("blocks", geometry.block_count[group], geometry.block_stride_bytes[group],
+                     &pool.blocks[group]));
   }
   KVD_CHECK_OK(
-      place("state slots", geometry.state_slot_count, geometry.state_slot_bytes, &offsets.states));
-  KVD_CHECK_OK(place("rows of logits", geometry.logits_row_count, geometry.logits_row_bytes,
-                     &offsets.logits));
-  offsets.total_bytes = std::max(end, kPageBytes);  // an empty file cannot be mapped
-  return offsets;
+      add("state slots", geometry.state_slot_count, geometry.state_slot_bytes, &pool.states));
+  KVD_CHECK_OK(
+      add("rows of logits", geometry.logits_row_count, geometry.logits_row_bytes, &pool.logits));
+  return pool;
+}
+
+Result<MemoryGeometry> WithCounts(const MemoryGeometry& wanted, const layout::MetaGeometry& found) {
+  MemoryGeometry geometry = wanted;
+  geometry.meta = found;
+  KVD_TRY(geometry.offsets, LayOut(found));
+  KVD_TRY(geometry.pool, ComputePoolBytes(found));
+  return geometry;
+}
+
+bool IsResized(const layout::MetaGeometry& a, const layout::MetaGeometry& b) {
+  layout::MetaGeometry resized = a;
+  std::ranges::copy(b.block_count, std::begin(resized.block_count));
+  resized.sequence_capacity = b.sequence_capacity;
+  resized.snapshot_capacity = b.snapshot_capacity;
+  resized.session_capacity = b.session_capacity;
+  resized.list_unit_count = b.list_unit_count;
+  // Without slots, a slot has no bytes.
+  const bool has_states = a.state_slot_count != 0 && b.state_slot_count != 0;
+  if (has_states) resized.state_slot_count = b.state_slot_count;
+  const bool has_logits = a.logits_row_count != 0 && b.logits_row_count != 0;
+  if (has_logits) resized.logits_row_count = b.logits_row_count;
+  return resized == b;
 }
 
 Result<MemoryGeometry> ComputeGeometry(const MemoryOptions& options) {
@@ -261,7 +281,7 @@ Result<MemoryGeometry> ComputeGeometry(const MemoryOptions& options) {
                                   ? options.list_unit_count
                                   : std::min<std::uint64_t>(DefaultListUnits(meta), kListUnitsMax);
   meta.list_unit_count = static_cast<std::uint32_t>(units);
-  KVD_TRY(geometry.pool, LayOutPool(meta));
+  KVD_TRY(geometry.pool, ComputePoolBytes(meta));
   KVD_TRY(geometry.offsets, LayOut(meta));
   return geometry;
 }

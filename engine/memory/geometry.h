@@ -90,18 +90,19 @@ struct GroupGeometry {
   std::vector<LayerLayout> layers;  // by layer: where its K and V lie in a block
 };
 
-// Offsets of the parts of `pool` from its start; each part starts at a page boundary.
-struct PoolOffsets {
-  std::array<std::uint64_t, layout::kGroupsMax> blocks = {};
+// Bytes of the parts of the pool, whole pages each. Every part has its own file (PoolParts), so
+// that a change of its number of blocks or slots changes the file's end alone.
+struct PoolBytes {
+  std::array<std::uint64_t, layout::kGroupsMax> blocks = {};  // by block group
   std::uint64_t states = 0;
   std::uint64_t logits = 0;
-  std::uint64_t total_bytes = 0;
+  std::uint64_t total = 0;
 };
 
 struct MemoryGeometry {
   layout::MetaGeometry meta = {};
   MetaOffsets offsets;
-  PoolOffsets pool;
+  PoolBytes pool;
   std::vector<GroupGeometry> groups;
   std::uint64_t logits_bytes = 0;  // bytes of one row of logits, not rounded up
   std::uint32_t checkpoint_slots = 0;
@@ -123,9 +124,17 @@ Result<MemoryGeometry> ComputeGeometry(const MemoryOptions& options);
 // Errors: kCorrupt, naming the field.
 Result<MetaOffsets> LayOut(const layout::MetaGeometry& geometry);
 
-// Computes the offsets of a `pool` of this geometry. Errors: kInvalidArgument (more bytes than a
-// pool may have), with the numbers.
-Result<PoolOffsets> LayOutPool(const layout::MetaGeometry& geometry);
+// Computes the sizes of the parts of a pool of this geometry. Errors: kInvalidArgument (more bytes
+// than a pool may have), with the numbers.
+Result<PoolBytes> ComputePoolBytes(const layout::MetaGeometry& geometry);
+
+// Returns `wanted` with the numbers of blocks, slots, records and list units of `found`, which
+// differs from wanted.meta in these numbers alone (IsResized). Errors: kCorrupt, those of
+// ComputePoolBytes.
+Result<MemoryGeometry> WithCounts(const MemoryGeometry& wanted, const layout::MetaGeometry& found);
+// Whether the two geometries are equal except for their numbers of blocks, slots, records and list
+// units, so that the content of a memory of one geometry can move into one of the other.
+bool IsResized(const layout::MetaGeometry& a, const layout::MetaGeometry& b);
 
 // CellLayout: where the K and V rows of a cell lie in its block, with the element types.
 //

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "base/check.h"
+#include "engine/memory/eviction.h"
 #include "engine/memory/prefix_sync.h"
 #include "engine/memory/transaction.h"
 
@@ -80,6 +82,34 @@ std::byte* Memory::StateBytes(std::uint32_t slot) {
 std::byte* Memory::LogitsBytes(std::uint32_t slot) {
   KVD_ASSERT(slot < store_.geometry().logits_row_count);
   return store_.LogitsPlace(slot);
+}
+
+// ---- a change of the memory's size
+
+bool Memory::EvictLeast() {
+  const MutexLock lock(store_.mutex);
+  PrefixTables& prefix = store_.prefix;
+  const std::optional<std::uint32_t> least = prefix.retained.Least(prefix.use_number);
+  return least && Evict(store_, *least);
+}
+
+std::span<std::byte> Memory::ItemBytes(std::size_t part, std::uint32_t number) {
+  const layout::MetaGeometry& geometry = store_.geometry();
+  const std::uint64_t item_bytes = part == PoolParts::kStates   ? geometry.state_slot_bytes
+                                   : part == PoolParts::kLogits ? geometry.logits_row_bytes
+                                                                : geometry.block_stride_bytes[part];
+  if (item_bytes == 0) return {};
+  return {store_.segments.pool.part(part).data() + number * item_bytes, item_bytes};
+}
+
+Status Memory::Claim(std::size_t part, std::uint32_t number) {
+  const std::span<const std::byte> bytes = ItemBytes(part, number);
+  if (bytes.empty()) return {};
+  PoolSegment& pool = store_.segments.pool.part(part);
+  const auto offset = static_cast<std::uint64_t>(bytes.data() - pool.data());
+  const MutexLock growth(store_.growth_mutex);
+  pool.AddUse(offset, bytes.size());
+  return pool.EnsureReserved(offset, bytes.size());
 }
 
 // ---- attach

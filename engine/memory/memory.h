@@ -98,6 +98,15 @@ class Memory {
   // A row of logits in the pool: MemoryOptions::logits_bytes bytes of f32 values.
   std::byte* LogitsBytes(std::uint32_t slot);
 
+  // ---- a change of the memory's size (resize.h). REQUIRES: no other thread uses the memory.
+  // Evicts the least useful retained sequence. Returns false if there is none.
+  bool EvictLeast();
+  // Takes a block or slot that no committed record refers to, and makes its bytes safe to write.
+  // `part`: a part of PoolParts. Errors: kNoSpace, kIo.
+  Status Claim(std::size_t part, std::uint32_t number);
+  // The bytes of a block or slot, and how many there are; null: the blocks have no bytes.
+  std::span<std::byte> ItemBytes(std::size_t part, std::uint32_t number);
+
   // ---- for tests and checks. REQUIRES: no other thread is in a verb. The functions for tests and
   // checks therefore take no mutex and are excluded from thread-safety analysis.
   const DerivedTables& derived() const KVD_NO_THREAD_SAFETY_ANALYSIS { return store_.tables; }

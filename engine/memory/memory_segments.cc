@@ -35,81 +35,65 @@ Result<UniqueFd> OpenAnonymous(const char* name) {
   return descriptor;
 }
 
-Result<UniqueFd> OpenFile(int directory, const char* name, int flags) {
-  UniqueFd descriptor(::openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0600));
-  if (descriptor) return descriptor;
-  if (errno == ENOENT) return Fail(Code::kNotFound, name, ": no such file");
-  if (errno == ELOOP) return Fail(Code::kPermission, name, ": a symbolic link");
-  return FailErrno(std::string(name) + ": open");
-}
-
-// Creates a new file and removes an existing one of that name. Because of O_EXCL, the function
-// fails if another process creates the file after the removal.
-Result<UniqueFd> CreateFile(int directory, const char* name) {
-  if (::unlinkat(directory, name, 0) != 0 && errno != ENOENT) {
-    return FailErrno(std::string(name) + ": unlink");
+// Creates each part that has bytes. open(part) returns the file of a part.
+template <class OpenPart>
+Result<PoolParts> CreateParts(const PoolBytes& pool, std::uint64_t slab_bytes,
+                              const OpenPart& open) {
+  PoolParts parts;
+  for (std::size_t part = 0; part < PoolParts::kCount; ++part) {
+    const std::uint64_t bytes = PartBytes(pool, part);
+    if (bytes == 0) continue;
+    KVD_TRY(UniqueFd file, open(part));
+    KVD_TRY(parts.part(part), PoolSegment::Create(std::move(file), bytes, slab_bytes));
   }
-  return OpenFile(directory, name, O_CREAT | O_EXCL);
-}
-
-// Returns false if there is no such file.
-Result<bool> Rename(int directory, const char* from, const char* to) {
-  if (::renameat(directory, from, directory, to) == 0) return true;
-  if (errno == ENOENT) return false;
-  return FailErrno(std::string(from) + ": rename to " + to);
-}
-
-Result<MemorySegments> Assemble(UniqueFd meta_file, UniqueFd pool_file,
-                                const MemoryGeometry& geometry,
-                                const FingerprintBytes& model_fingerprint,
-                                std::uint64_t slab_bytes) {
-  KVD_TRY(MetaSegment meta, MetaSegment::Create(std::move(meta_file), geometry, model_fingerprint));
-  KVD_TRY(PoolSegment pool,
-          PoolSegment::Create(std::move(pool_file), geometry.pool.total_bytes, slab_bytes));
-  return MemorySegments{geometry, std::move(meta), std::move(pool)};
+  return parts;
 }
 
 }  // namespace
 
+std::uint64_t PartBytes(const PoolBytes& pool, std::size_t part) {
+  if (part == PoolParts::kStates) return pool.states;
+  if (part == PoolParts::kLogits) return pool.logits;
+  return pool.blocks[part];
+}
+
 Result<MemorySegments> MemorySegments::CreateAnonymous(const MemoryGeometry& geometry,
-                                                       const FingerprintBytes& model_fingerprint,
+                                                       const MetaIdentity& identity,
                                                        std::uint64_t slab_bytes) {
   KVD_TRY(UniqueFd meta_file, OpenAnonymous("kvd-meta"));
-  KVD_TRY(UniqueFd pool_file, OpenAnonymous("kvd-pool"));
-  return Assemble(std::move(meta_file), std::move(pool_file), geometry, model_fingerprint,
-                  slab_bytes);
+  KVD_TRY(MetaSegment meta, MetaSegment::Create(std::move(meta_file), geometry, identity));
+  KVD_TRY(PoolParts pool, CreateParts(geometry.pool, slab_bytes,
+                                      [](std::size_t) { return OpenAnonymous("kvd-pool"); }));
+  return MemorySegments{geometry, std::move(meta), std::move(pool)};
 }
 
-Result<MemorySegments> MemorySegments::CreateInDirectory(int directory,
-                                                         const MemoryGeometry& geometry,
-                                                         const FingerprintBytes& model_fingerprint,
-                                                         std::uint64_t slab_bytes) {
-  // After a crash in this function the directory has no `meta` or the complete new `meta`. The
-  // directory never has an old `meta` with a new pool, and never a partial `meta`.
-  KVD_CHECK_OK(Rename(directory, "meta", "meta.bad"));
-  KVD_TRY(UniqueFd meta_file, CreateFile(directory, "meta.new"));
-  KVD_TRY(UniqueFd pool_file, CreateFile(directory, "pool"));
-  KVD_TRY(MemorySegments segments, Assemble(std::move(meta_file), std::move(pool_file), geometry,
-                                            model_fingerprint, slab_bytes));
-  KVD_CHECK_OK(Rename(directory, "meta.new", "meta"));
-  return segments;
+Result<MemorySegments> MemorySegments::Create(const StateFiles& files,
+                                              const MemoryGeometry& geometry,
+                                              const MetaIdentity& identity,
+                                              std::uint64_t slab_bytes) {
+  KVD_TRY(UniqueFd meta_file, files.Create("meta.new"));
+  KVD_TRY(MetaSegment meta, MetaSegment::Create(std::move(meta_file), geometry, identity));
+  KVD_TRY(PoolParts pool, CreateParts(geometry.pool, slab_bytes, [&](std::size_t part) {
+            return files.Create(StateFiles::PoolFileName(identity.pool_number, part));
+          }));
+  return MemorySegments{geometry, std::move(meta), std::move(pool)};
 }
 
-Result<MemorySegments> MemorySegments::OpenInDirectory(int directory,
-                                                       const MemoryGeometry& geometry,
-                                                       const FingerprintBytes& model_fingerprint,
-                                                       bool checks_boot, std::uint64_t slab_bytes) {
-  // With O_NONBLOCK, the open does not block if "meta" is a pipe.
-  KVD_TRY(UniqueFd meta_file, OpenFile(directory, "meta", O_NONBLOCK));
-  KVD_TRY(MetaSegment meta,
-          MetaSegment::Open(std::move(meta_file), geometry, model_fingerprint, checks_boot));
-  Result<UniqueFd> pool_file = OpenFile(directory, "pool", O_NONBLOCK);
-  if (!pool_file && pool_file.error().code == Code::kNotFound) {
-    return Fail(Code::kCorrupt, pool_file.error().message);
+Result<MemorySegments> MemorySegments::Open(const StateFiles& files, MetaSegment meta,
+                                            const MemoryGeometry& geometry,
+                                            std::uint64_t slab_bytes) {
+  PoolParts pool;
+  for (std::size_t part = 0; part < PoolParts::kCount; ++part) {
+    const std::uint64_t bytes = PartBytes(geometry.pool, part);
+    if (bytes == 0) continue;
+    Result<UniqueFd> file =
+        files.Open(StateFiles::PoolFileName(meta.view().header().pool_number, part));
+    if (!file && file.error().code == Code::kNotFound) {
+      return Fail(Code::kCorrupt, file.error().message);
+    }
+    if (!file) return std::unexpected(std::move(file).error());
+    KVD_TRY(pool.part(part), PoolSegment::Open(std::move(*file), bytes, slab_bytes));
   }
-  if (!pool_file) return std::unexpected(std::move(pool_file).error());
-  KVD_TRY(PoolSegment pool,
-          PoolSegment::Open(std::move(*pool_file), geometry.pool.total_bytes, slab_bytes));
   return MemorySegments{geometry, std::move(meta), std::move(pool)};
 }
 

@@ -13,6 +13,7 @@
 #include "engine/memory/geometry.h"
 #include "engine/memory/meta_segment.h"
 #include "engine/memory/pool_segment.h"
+#include "engine/memory/state_files.h"
 
 namespace kvd {
 
@@ -22,30 +23,28 @@ namespace kvd {
 // by another user, accessible to group or others), kIo. Every error message begins with `name`.
 Result<std::uint64_t> CheckOwnFile(int descriptor, const std::string& name);
 
-using FingerprintBytes = std::array<std::uint8_t, 32>;
-
 struct MemorySegments {
   MemoryGeometry geometry;
   MetaSegment meta;
-  PoolSegment pool;
+  PoolParts pool;
 
   // Errors: kNoSpace (meta's bytes; the pool's bytes are reserved later, slab by slab), kIo.
   static Result<MemorySegments> CreateAnonymous(const MemoryGeometry& geometry,
-                                                const FingerprintBytes& model_fingerprint = {},
+                                                const MetaIdentity& identity = {},
                                                 std::uint64_t slab_bytes = kSlabBytes);
-  // Creates the files "pool" and "meta" in `directory`, mode 0600. An existing "meta" is renamed to
-  // "meta.bad"; the new "meta" appears last and complete. REQUIRES: the caller holds the
-  // directory's lock file.
-  static Result<MemorySegments> CreateInDirectory(int directory, const MemoryGeometry& geometry,
-                                                  const FingerprintBytes& model_fingerprint = {},
-                                                  std::uint64_t slab_bytes = kSlabBytes);
-  // Opens the files "pool" and "meta" that an earlier process left in `directory`. Checks only the
-  // header of "meta". Errors: kNotFound (there is no "meta"); those of MetaSegment::Open and
-  // PoolSegment::Open.
-  static Result<MemorySegments> OpenInDirectory(int directory, const MemoryGeometry& geometry,
-                                                const FingerprintBytes& model_fingerprint,
-                                                bool checks_boot,
-                                                std::uint64_t slab_bytes = kSlabBytes);
+  // Creates the files of a new pool and "meta.new", which names the pool, mode 0600. The caller
+  // publishes "meta.new". Errors: kNoSpace, kIo.
+  static Result<MemorySegments> Create(const StateFiles& files, const MemoryGeometry& geometry,
+                                       const MetaIdentity& identity,
+                                       std::uint64_t slab_bytes = kSlabBytes);
+  // Opens the pool of a `meta` that an earlier process left. `geometry` has the counts of the
+  // `meta`. Errors: kCorrupt (a part is missing), those of PoolSegment::Open.
+  static Result<MemorySegments> Open(const StateFiles& files, MetaSegment meta,
+                                     const MemoryGeometry& geometry,
+                                     std::uint64_t slab_bytes = kSlabBytes);
 };
+
+// The bytes of a part of the pool.
+std::uint64_t PartBytes(const PoolBytes& pool, std::size_t part);
 
 }  // namespace kvd

@@ -14,10 +14,10 @@ MemoryStore::MemoryStore(MemorySegments taken)
     : segments(std::move(taken)),
       meta(segments.meta.view()),
       tables(geometry()),
-      states(geometry().state_slot_count, segments.geometry.pool.states,
-             geometry().state_slot_bytes, &segments.pool),
-      logits(geometry().logits_row_count, segments.geometry.pool.logits,
-             geometry().logits_row_bytes, &segments.pool),
+      states(geometry().state_slot_count, geometry().state_slot_bytes,
+             &segments.pool.part(PoolParts::kStates)),
+      logits(geometry().logits_row_count, geometry().logits_row_bytes,
+             &segments.pool.part(PoolParts::kLogits)),
       log(meta),
       facts(geometry().sequence_capacity),
       prefix(geometry().sequence_capacity),
@@ -25,8 +25,8 @@ MemoryStore::MemoryStore(MemorySegments taken)
       block_marks(geometry().block_count[0]),
       sequence_marks(geometry().sequence_capacity) {
   for (std::uint32_t group = 0; group < group_count(); ++group) {
-    allocators.emplace_back(geometry().block_count[group], segments.geometry.pool.blocks[group],
-                            geometry().block_stride_bytes[group], &segments.pool);
+    allocators.emplace_back(geometry().block_count[group], geometry().block_stride_bytes[group],
+                            &segments.pool.part(group));
   }
 }
 

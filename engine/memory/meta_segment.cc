@@ -51,12 +51,6 @@ Status ReserveMeta(int descriptor, std::uint64_t total_bytes) {
   return FailErrno("meta: fallocate");
 }
 
-std::string CountsText(const layout::MetaGeometry& geometry) {
-  return Concat(std::uint64_t{geometry.block_count[0]} * layout::kBlockCells, " cells, ",
-                geometry.sequence_capacity, " sequences, ", geometry.state_slot_count,
-                " states, K and V of types ", geometry.k_type, " and ", geometry.v_type);
-}
-
 }  // namespace
 
 std::uint32_t CellCheck(std::int32_t token, std::int32_t stored_pos, std::uint32_t group,
@@ -69,7 +63,7 @@ std::uint32_t CellCheck(std::int32_t token, std::int32_t stored_pos, std::uint32
 }
 
 Result<MetaSegment> MetaSegment::Create(UniqueFd descriptor, const MemoryGeometry& geometry,
-                                        const std::array<std::uint8_t, 32>& model_fingerprint) {
+                                        const MetaIdentity& identity) {
   const std::uint64_t total_bytes = geometry.offsets.total_bytes;
   KVD_CHECK_OK(ReserveMeta(descriptor.get(), total_bytes));
 
@@ -85,7 +79,8 @@ Result<MetaSegment> MetaSegment::Create(UniqueFd descriptor, const MemoryGeometr
   header->header_bytes = sizeof(layout::MetaHeader);
   header->layout_signature = layout::LayoutSignature();
   header->total_bytes = total_bytes;
-  std::memcpy(header->model_fingerprint, model_fingerprint.data(), model_fingerprint.size());
+  std::memcpy(header->model_fingerprint, identity.model_fingerprint.data(),
+              identity.model_fingerprint.size());
   const std::array<std::uint8_t, 16> boot_id = ReadBootId();
   std::memcpy(header->boot_id, boot_id.data(), boot_id.size());
   header->geometry = geometry.meta;
@@ -96,15 +91,19 @@ Result<MetaSegment> MetaSegment::Create(UniqueFd descriptor, const MemoryGeometr
   header->histories_offset = geometry.offsets.histories;
   header->lists_offset = geometry.offsets.lists;
   std::memcpy(header->cells_offset, geometry.offsets.cells.data(), sizeof header->cells_offset);
+  header->pool_number = identity.pool_number;
+  // The last byte stays zero.
+  identity.model_name.copy(header->model_name, sizeof header->model_name - 1);
+  header->first_generation = identity.first_generation;
   header->header_crc =
       Crc32c(0, segment.mapping_.bytes().first(offsetof(layout::MetaHeader, header_crc)));
-  for (layout::SequenceRecord& record : segment.view_.sequences()) record.generation = 1;
+  for (layout::SequenceRecord& record : segment.view_.sequences()) {
+    record.generation = identity.first_generation;
+  }
   return segment;
 }
 
-Result<MetaSegment> MetaSegment::Open(UniqueFd descriptor, const MemoryGeometry& geometry,
-                                      const std::array<std::uint8_t, 32>& model_fingerprint,
-                                      bool checks_boot) {
+Result<MetaSegment> MetaSegment::Open(UniqueFd descriptor) {
   KVD_TRY(const std::uint64_t file_bytes, CheckOwnFile(descriptor.get(), "meta"));
   if (file_bytes < sizeof(layout::MetaHeader)) {
     return Fail(Code::kCorrupt, "meta: size: ", file_bytes, " bytes, less than a header");
@@ -112,25 +111,20 @@ Result<MetaSegment> MetaSegment::Open(UniqueFd descriptor, const MemoryGeometry&
   MetaSegment segment;
   KVD_TRY(segment.mapping_, Mapping<kReadWrite>::MapRange(descriptor.get(), 0, file_bytes));
   KVD_TRY(const ConstMetaView found, ValidateHeader(segment.mapping_.bytes()));
-  const layout::MetaHeader& header = found.header();
-  if (std::memcmp(header.model_fingerprint, model_fingerprint.data(), model_fingerprint.size()) !=
-      0) {
-    return Fail(Code::kConflict, "meta: model_fingerprint: belongs to another model");
-  }
-  if (!(found.geometry() == geometry.meta)) {
-    return Fail(Code::kConflict, "meta: geometry: of another configuration (",
-                CountsText(found.geometry()), "; this daemon: ", CountsText(geometry.meta), ")");
-  }
-  const std::array<std::uint8_t, 16> boot_id = ReadBootId();
-  if (checks_boot && (boot_id == std::array<std::uint8_t, 16>{} ||
-                      std::memcmp(header.boot_id, boot_id.data(), boot_id.size()) != 0)) {
-    return Fail(Code::kConflict,
-                "meta: boot_id: the system was rebooted, and the directory is on a disk");
-  }
   KVD_CHECK_OK(ReserveMeta(descriptor.get(), file_bytes));
   segment.descriptor_ = std::move(descriptor);
-  segment.view_ = MetaView(segment.mapping_.data(), geometry.offsets, geometry.meta);
+  segment.view_ = MetaView(segment.mapping_.data(), found.offsets(), found.geometry());
   return segment;
+}
+
+Status MetaSegment::CheckBoot() const {
+  const std::array<std::uint8_t, 16> boot_id = ReadBootId();
+  if (boot_id != std::array<std::uint8_t, 16>{} &&
+      std::memcmp(view_.header().boot_id, boot_id.data(), boot_id.size()) == 0) {
+    return {};
+  }
+  return Fail(Code::kConflict,
+              "meta: boot_id: the system was rebooted, and the directory is on a disk");
 }
 
 }  // namespace kvd

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <type_traits>
 
 #include "base/error.h"
@@ -107,20 +108,28 @@ inline constexpr layout::ListRoot kEmptyList{layout::kNoSlot, 0, 0, 0};
 std::uint32_t CellCheck(std::int32_t token, std::int32_t stored_pos, std::uint32_t group,
                         std::uint32_t block, std::uint32_t cell, std::uint32_t key_form);
 
+using FingerprintBytes = std::array<std::uint8_t, 32>;
+
+// What a new `meta` says about itself, beside its geometry.
+struct MetaIdentity {
+  FingerprintBytes model_fingerprint{};
+  std::string model_name{};
+  std::uint64_t pool_number = 0;
+  std::uint32_t first_generation = 1;  // layout::MetaHeader::first_generation
+};
+
 class MetaSegment {
  public:
-  // Sizes, reserves and maps `descriptor` and writes an empty meta into it: no sequences, every
-  // generation is 1. Errors: kNoSpace (the bytes needed), kIo.
+  // Sizes, reserves and maps `descriptor` and writes an empty meta into it: no sequences; the
+  // generation of every record is first_generation. Errors: kNoSpace (the bytes needed), kIo.
   static Result<MetaSegment> Create(UniqueFd descriptor, const MemoryGeometry& geometry,
-                                    const std::array<std::uint8_t, 32>& model_fingerprint);
-  // Maps a meta that an earlier process left, if its header is valid and belongs to this layout,
-  // geometry and model. `checks_boot`: the files survive a reboot, so a meta written before the
-  // last boot is rejected, because the system may have written any part of its bytes to disk, or
-  // none. Errors, naming the field: kPermission (not a regular file of the daemon's own), kCorrupt,
-  // kVersionMismatch (another layout), kConflict (geometry, model, boot), kNoSpace, kIo.
-  static Result<MetaSegment> Open(UniqueFd descriptor, const MemoryGeometry& geometry,
-                                  const std::array<std::uint8_t, 32>& model_fingerprint,
-                                  bool checks_boot);
+                                    const MetaIdentity& identity);
+  // Maps a meta that an earlier process left, if its header is valid and belongs to this layout;
+  // the geometry and the model may be any. Errors, naming the field: kPermission (not a regular
+  // file of the daemon's own), kCorrupt, kVersionMismatch (another layout), kNoSpace, kIo.
+  static Result<MetaSegment> Open(UniqueFd descriptor);
+  // Checks that the system has not been booted since the meta was made. Error: kConflict.
+  Status CheckBoot() const;
 
   MetaView view() const { return view_; }
 

@@ -32,9 +32,13 @@ Result<PoolSegment> PoolSegment::Create(UniqueFd descriptor, std::uint64_t pool_
 Result<PoolSegment> PoolSegment::Open(UniqueFd descriptor, std::uint64_t pool_bytes,
                                       std::uint64_t slab_bytes) {
   KVD_TRY(const std::uint64_t file_bytes, CheckOwnFile(descriptor.get(), "pool"));
-  if (file_bytes != pool_bytes) {
+  if (file_bytes < pool_bytes) {
     return Fail(Code::kCorrupt, "pool: size: ", file_bytes, " bytes, but the geometry needs ",
                 pool_bytes);
+  }
+  if (file_bytes > pool_bytes &&
+      ::ftruncate(descriptor.get(), static_cast<off_t>(pool_bytes)) != 0) {
+    return FailErrno("pool: ftruncate");
   }
   return Map(std::move(descriptor), pool_bytes, slab_bytes);
 }
@@ -46,6 +50,9 @@ Result<PoolSegment> PoolSegment::Map(UniqueFd descriptor, std::uint64_t pool_byt
   segment.descriptor_ = std::move(descriptor);
   segment.pool_bytes_ = pool_bytes;
   segment.slab_bytes_ = std::min(slab_bytes, pool_bytes);
+  segment.spare_slabs_ = slab_bytes < kSlabBytes
+                             ? 1
+                             : static_cast<std::int64_t>(std::max(kSpareBytes / slab_bytes, 1ul));
   segment.state_ = std::make_unique<State>(
       static_cast<std::size_t>((pool_bytes + segment.slab_bytes_ - 1) / segment.slab_bytes_));
   // Large pages reduce page faults and TLB misses if the file system supports them; a failure of
@@ -82,13 +89,11 @@ Status PoolSegment::EnsureReserved(std::uint64_t offset, std::uint64_t byte_coun
     std::atomic<std::uint32_t>& word = state_->slabs[slab];
     if ((word.load(std::memory_order_relaxed) & kReserved) != 0) continue;
     const std::uint64_t bytes = SlabBytesAt(slab);
-    int failed = 0;
-    do {
-      failed = ::fallocate(descriptor_.get(), 0, static_cast<off_t>(slab * slab_bytes_),
-                           static_cast<off_t>(bytes)) == 0
-                   ? 0
-                   : errno;
-    } while (failed == EINTR);
+    int failed = Reserve(slab * slab_bytes_, bytes);
+    if (failed == ENOSPC && state_->unused_slabs.load(std::memory_order_relaxed) > 0) {
+      PunchUnusedExcept(0);
+      failed = Reserve(slab * slab_bytes_, bytes);
+    }
     if (failed == ENOSPC || failed == EFBIG || failed == ENOMEM) {
       return Fail(Code::kNoSpace, "pool: ", bytes,
                   " more bytes could not be reserved in addition to ", reserved_bytes(), " of ",
@@ -104,6 +109,17 @@ Status PoolSegment::EnsureReserved(std::uint64_t offset, std::uint64_t byte_coun
     }
   }
   return {};
+}
+
+int PoolSegment::Reserve(std::uint64_t offset, std::uint64_t byte_count) {
+  int failed = 0;
+  do {
+    failed = ::fallocate(descriptor_.get(), 0, static_cast<off_t>(offset),
+                         static_cast<off_t>(byte_count)) == 0
+                 ? 0
+                 : errno;
+  } while (failed == EINTR);
+  return failed;
 }
 
 bool PoolSegment::Punch(std::uint64_t offset, std::uint64_t byte_count) {
@@ -131,13 +147,12 @@ Status PoolSegment::RecoverReserved() {
   return {};
 }
 
-void PoolSegment::PunchUnused() {
-  bool has_spare = false;
+void PoolSegment::PunchUnusedExcept(std::int64_t kept_slabs) {
   for (std::size_t slab = 0; slab < state_->slabs.size(); ++slab) {
     std::atomic<std::uint32_t>& word = state_->slabs[slab];
     if (word.load(std::memory_order_acquire) != kReserved) continue;
-    if (!has_spare) {
-      has_spare = true;
+    if (kept_slabs > 0) {
+      --kept_slabs;
       continue;
     }
     const std::uint64_t bytes = SlabBytesAt(slab);
@@ -146,6 +161,34 @@ void PoolSegment::PunchUnused() {
     word.store(0, std::memory_order_relaxed);
     state_->reserved_bytes.fetch_sub(bytes, std::memory_order_relaxed);
     state_->unused_slabs.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+// ---- all parts
+
+std::uint64_t PoolParts::reserved_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const PoolSegment& part : parts_) {
+    if (part.data() != nullptr) bytes += part.reserved_bytes();
+  }
+  return bytes;
+}
+
+Status PoolParts::RecoverReserved() {
+  for (PoolSegment& part : parts_) {
+    if (part.data() != nullptr) KVD_CHECK_OK(part.RecoverReserved());
+  }
+  return {};
+}
+
+bool PoolParts::has_unused() const {
+  return std::ranges::any_of(
+      parts_, [](const PoolSegment& part) { return part.data() != nullptr && part.has_unused(); });
+}
+
+void PoolParts::PunchUnused() {
+  for (PoolSegment& part : parts_) {
+    if (part.data() != nullptr) part.PunchUnused();
   }
 }
 

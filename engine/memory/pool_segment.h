@@ -1,11 +1,11 @@
-// PoolSegment: the mapping of `pool`, whose bytes the system reserves slab by slab before they are
-// first written.
+// PoolSegment: the mapping of one part of the pool, whose bytes the system reserves slab by slab
+// before they are first written. PoolParts: all parts of one memory's pool.
 //
 // If the system cannot provide a page of a sparse file at the first store to it, the process gets a
 // SIGBUS. If slabs are reserved beforehand, a lack of memory is instead an error of the request
-// that needs the slab. An unused slab is returned to the system (by punching a hole), except for
-// one spare slab, so that a pool at the edge of a slab does not alternate between reserving and
-// punching.
+// that needs the slab. Unused slabs are returned to the system (by punching holes), except for a
+// few spare slabs, so that a pool at the edge of a slab does not alternate between reserving and
+// punching. If the system refuses a slab, the spare slabs are returned before the second attempt.
 //
 // MemorySegments owns the mapping, then the memory that takes ownership of the segments. Threads:
 // `AddUse`, `EnsureReserved` and `PunchUnused` are called by one thread at a time (under the
@@ -14,6 +14,7 @@
 // part in the same atomic operation.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -22,22 +23,30 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
+#include "shm/segment_layout.h"
 #include "shm/shared_memory.h"
 
 namespace kvd {
 
-inline constexpr std::uint64_t kSlabBytes = 64ull << 20;
+// Small enough for a tmpfs with little room; a multiple of the size of a large page.
+inline constexpr std::uint64_t kSlabBytes = 2ull << 20;
+// Bytes of unused slabs that are kept reserved.
+inline constexpr std::uint64_t kSpareBytes = 64ull << 20;
 
 class PoolSegment {
  public:
-  // Sizes and maps `descriptor`; reserves nothing. A slab has slab_bytes, or the pool's size if
-  // that is smaller. Errors: kIo, kNoSpace.
+  // A part without bytes: data() is null, and no other function may be called.
+  PoolSegment() = default;
+  // Sizes and maps `descriptor`; reserves nothing. A slab has slab_bytes, or the part's size if
+  // that is smaller. The spare slabs have kSpareBytes together; with slabs smaller than kSlabBytes
+  // (tests), one slab is spare. Errors: kIo, kNoSpace.
   static Result<PoolSegment> Create(UniqueFd descriptor, std::uint64_t pool_bytes,
                                     std::uint64_t slab_bytes = kSlabBytes);
 
-  // Maps the pool that an earlier process left. At first it is unknown which slabs the system has
-  // reserved: the caller counts the uses with AddUse, then calls RecoverReserved. Errors:
-  // kPermission (not a regular file of the daemon's own), kCorrupt (another size), kIo.
+  // Maps the part that an earlier process left. A file that is longer than pool_bytes is cut: an
+  // earlier process was killed while it changed the pool's size. At first it is unknown which slabs
+  // the system has reserved: the caller counts the uses with AddUse, then calls RecoverReserved.
+  // Errors: kPermission (not a regular file of the daemon's own), kCorrupt (too short), kIo.
   static Result<PoolSegment> Open(UniqueFd descriptor, std::uint64_t pool_bytes,
                                   std::uint64_t slab_bytes = kSlabBytes);
   // Reserves every slab whose uses (AddUse) are not zero, keeping its content, and returns all
@@ -58,9 +67,11 @@ class PoolSegment {
   Status EnsureReserved(std::uint64_t offset, std::uint64_t byte_count);
   // Whether PunchUnused would find a slab to punch. has_unused costs one atomic load and may be
   // called by any thread.
-  bool has_unused() const { return state_->unused_slabs.load(std::memory_order_relaxed) > 1; }
-  // Returns all unused slabs except one to the system.
-  void PunchUnused();
+  bool has_unused() const {
+    return state_->unused_slabs.load(std::memory_order_relaxed) > spare_slabs_;
+  }
+  // Returns all unused slabs except the spare ones to the system.
+  void PunchUnused() { PunchUnusedExcept(spare_slabs_); }
 
  private:
   // The word of a slab: its number of uses, and kReserved if the system has reserved it.
@@ -72,9 +83,11 @@ class PoolSegment {
     std::atomic<std::int64_t> unused_slabs{0};  // reserved slabs without a use
   };
 
-  PoolSegment() = default;
   static Result<PoolSegment> Map(UniqueFd descriptor, std::uint64_t pool_bytes,
                                  std::uint64_t slab_bytes);
+  void PunchUnusedExcept(std::int64_t kept_slabs);
+  // Returns 0 or the errno of a failed reservation.
+  int Reserve(std::uint64_t offset, std::uint64_t byte_count);
   bool Punch(std::uint64_t offset, std::uint64_t byte_count);
   std::uint64_t SlabBytesAt(std::size_t slab) const;
 
@@ -82,7 +95,30 @@ class PoolSegment {
   Mapping<kReadWrite> mapping_;
   std::uint64_t pool_bytes_ = 0;
   std::uint64_t slab_bytes_ = 0;
+  std::int64_t spare_slabs_ = 1;
   std::unique_ptr<State> state_;
+};
+
+// PoolParts: the parts of one pool, each a PoolSegment over its own file, so that each part can
+// grow and be cut at its end. The parts are the blocks of each block group, the state slots and the
+// rows of logits; a part without bytes has no file.
+class PoolParts {
+ public:
+  static constexpr std::size_t kStates = layout::kGroupsMax;
+  static constexpr std::size_t kLogits = layout::kGroupsMax + 1;
+  static constexpr std::size_t kCount = layout::kGroupsMax + 2;
+
+  // By block group, then kStates and kLogits.
+  PoolSegment& part(std::size_t number) { return parts_[number]; }
+
+  // The functions below are those of PoolSegment, for all parts together.
+  std::uint64_t reserved_bytes() const;
+  Status RecoverReserved();
+  bool has_unused() const;
+  void PunchUnused();
+
+ private:
+  std::array<PoolSegment, kCount> parts_;
 };
 
 }  // namespace kvd

@@ -123,6 +123,11 @@ Result<ConstMetaView> ValidateHeader(std::span<const std::byte> meta_bytes) {
     return Fail(Code::kVersionMismatch, "meta: layout_signature: belongs to another build");
   }
   if (!IsNumericForm(header.numeric_form)) return Corrupt("numeric_form", header.numeric_form);
+  if (header.model_name[sizeof header.model_name - 1] != 0) {
+    return Corrupt("model_name", "has no end");
+  }
+  if (header.first_generation == 0) return Corrupt("first_generation", "0");
+  if (header.reserved != 0) return Corrupt("reserved", header.reserved);
   if (header.total_bytes != meta_bytes.size()) {
     return Corrupt("total_bytes",
                    Concat(header.total_bytes, ", but the file has ", meta_bytes.size()));

@@ -49,14 +49,14 @@ void SlotAllocator::Adopt(const SlotTable& table) {
   for (std::uint32_t slot = 0; slot < free_.capacity(); ++slot) {
     if (!table.is_used(slot)) continue;
     free_.Take(slot);
-    pool_->AddUse(pool_offset_ + slot * slot_bytes_, slot_bytes_);
+    pool_->AddUse(slot * slot_bytes_, slot_bytes_);
   }
 }
 
 std::uint32_t SlotAllocator::TakePinned() {
   KVD_ASSERT(free_.free_count() > 0);
   const std::uint32_t slot = *free_.TakeLowest();
-  pool_->AddUse(pool_offset_ + slot * slot_bytes_, slot_bytes_);
+  pool_->AddUse(slot * slot_bytes_, slot_bytes_);
   pins_[slot] = 1;
   return slot;
 }
@@ -92,7 +92,7 @@ void SlotAllocator::Unreferenced(std::uint32_t slot) {
 
 void SlotAllocator::Free(std::uint32_t slot) {
   free_.Give(slot);
-  pool_->DropUse(pool_offset_ + slot * slot_bytes_, slot_bytes_);
+  pool_->DropUse(slot * slot_bytes_, slot_bytes_);
 }
 
 }  // namespace kvd

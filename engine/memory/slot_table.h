@@ -83,25 +83,22 @@ class SlotTable {
 
 class SlotAllocator {
  public:
-  SlotAllocator(std::uint32_t slot_count, std::uint64_t pool_offset, std::uint64_t slot_bytes,
-                PoolSegment* pool)
+  // `pool`: the slots' part of the pool.
+  SlotAllocator(std::uint32_t slot_count, std::uint64_t slot_bytes, PoolSegment* pool)
       : free_(slot_count),
         pins_(slot_count),
         held_(slot_count),
-        pool_offset_(pool_offset),
         slot_bytes_(slot_bytes),
         pool_(pool) {}
 
   std::uint32_t free_slots() const { return free_.free_count(); }
   bool is_free(std::uint32_t slot) const { return free_.is_free(slot); }
   bool is_pinned(std::uint32_t slot) const { return pins_[slot] != 0; }
-  std::byte* bytes(std::uint32_t slot) const {
-    return pool_->data() + pool_offset_ + slot * slot_bytes_;
-  }
+  std::byte* bytes(std::uint32_t slot) const { return pool_->data() + slot * slot_bytes_; }
   // Makes the slot's bytes safe to write. Errors: kNoSpace, kIo. Called outside of the memory's
   // lock.
   Status EnsureReserved(std::uint32_t slot) const {
-    return pool_->EnsureReserved(pool_offset_ + slot * slot_bytes_, slot_bytes_);
+    return pool_->EnsureReserved(slot * slot_bytes_, slot_bytes_);
   }
 
   // Marks the slots that the table refers to as taken; called after attaching to an existing
@@ -128,7 +125,6 @@ class SlotAllocator {
   FreeSet free_;
   std::vector<std::uint32_t> pins_;  // by slot: pins of reservations and of holds
   LeftItems held_;
-  std::uint64_t pool_offset_;
   std::uint64_t slot_bytes_;
   PoolSegment* pool_;
 };

@@ -120,16 +120,64 @@ std::vector<std::string> ModelArguments(const Settings& settings) {
   return arguments;
 }
 
-std::string DaemonName(const Settings& settings) {
+namespace {
+
+std::string NameOfText(std::string_view text) {
+  const Digest digest = Sha256(text);
+  return "http-" + HexText(std::span(digest).first(8));
+}
+
+std::string TextOfPlace(const Settings& settings) {
   const Result<std::string> socket = DefaultSocketPath(kDefaultDaemonName);
-  std::string text =
-      Concat(socket ? *socket : "", "\n", settings.context_cells, "\n", settings.slot_count, "\n",
-             settings.is_unified ? 1 : 0, "\n", settings.tenants_path);
+  return Concat(socket ? *socket : "", "\n", settings.tenants_path);
+}
+
+}  // namespace
+
+std::string DaemonName(const Settings& settings) {
+  std::string text = TextOfPlace(settings);
+  for (const std::string& argument : ModelArguments(settings)) text.append(1, '\n') += argument;
+  if (settings.is_deterministic) text += "\n--deterministic";
+  for (const std::string& argument : settings.daemon_arguments) text.append(1, '\n') += argument;
+  return NameOfText(text);
+}
+
+std::string SizedDaemonName(const Settings& settings) {
+  std::string text = Concat(TextOfPlace(settings), "\n", settings.context_cells, "\n",
+                            settings.slot_count, "\n", settings.is_unified ? 1 : 0);
   for (const std::string& argument : ServingArguments(settings)) {
     text.append(1, '\n') += argument;
   }
-  const Digest digest = Sha256(text);
-  return "http-" + HexText(std::span(digest).first(8));
+  return NameOfText(text);
+}
+
+namespace {
+
+// Without the flags whose values differ between gateways that may use one daemon.
+std::vector<std::string> CommonFlags(const std::vector<std::string>& arguments) {
+  std::vector<std::string> common;
+  for (std::size_t at = 0; at < arguments.size(); ++at) {
+    const std::string& argument = arguments[at];
+    if (argument == "--store" || argument == "--tenants" || argument == "--name") {
+      ++at;
+    } else {
+      common.push_back(argument);
+    }
+  }
+  return common;
+}
+
+}  // namespace
+
+bool HasFlags(std::string_view command_line, const std::vector<std::string>& arguments) {
+  std::vector<std::string> found;
+  for (bool is_program = true; !command_line.empty(); is_program = false) {
+    const std::size_t end = std::min(command_line.find('\0'), command_line.size());
+    if (!is_program) found.emplace_back(command_line.substr(0, end));
+    command_line.remove_prefix(std::min(end + 1, command_line.size()));
+    if (command_line.empty()) return CommonFlags(found) == CommonFlags(arguments);
+  }
+  return true;
 }
 
 DaemonPlan PlanDaemon(const Settings& settings, const ModelFacts& facts,
@@ -147,7 +195,6 @@ DaemonPlan PlanDaemon(const Settings& settings, const ModelFacts& facts,
                                 " tokens; it has the ", facts.context_length,
                                 " that the model was trained for"));
   }
-  Add(plan.arguments, "--name", DaemonName(settings));
   Add(plan.arguments, "--cells", Concat(plan.cells));
   Add(plan.arguments, "--max-connections", Concat(kConnectionsMax));
   // The flags of kvd that the user gives come last, and replace the ones before.

@@ -23,15 +23,24 @@ Result<ModelFacts> ReadModelFacts(std::string_view text);
 // The flags of the model alone, for `kvd --describe`.
 std::vector<std::string> ModelArguments(const Settings& settings);
 
-// The name of the daemon; it does not depend on the machine's memory.
+// The name of the daemon. It depends neither on sizes (context, slots, threads, batch) nor on the
+// machine's memory, so that another size finds the state of the earlier one.
 std::string DaemonName(const Settings& settings);
+// The name of a daemon of these sizes alone, beside a daemon of DaemonName that another kvd-http
+// uses with other sizes.
+std::string SizedDaemonName(const Settings& settings);
+// Whether a daemon with this command line has the given flags, except for the paths of a gateway's
+// files and the name. `command_line`: as /proc/PID/cmdline has it; empty: true.
+bool HasFlags(std::string_view command_line, const std::vector<std::string>& arguments);
 
 // DaemonPlan: the name and the flags of the daemon that kvd-http starts for its settings.
 //
-// The name is "http-" and 16 hexadecimal digits of a hash of the model's real path, of all flags
-// that change what the daemon serves, and of the directory of sockets, because the daemon's state
-// has a place of its own by this name. A kvd-http with the same options finds the same daemon, and
-// one with other options, or with another XDG_RUNTIME_DIR, another daemon.
+// The name is "http-" and 16 hexadecimal digits of a hash of the model's real path, of the flags
+// that change what the daemon's cells are, of the flags that the user gives for kvd, and of the
+// directory of sockets, because the daemon's state has a place of its own by this name. A kvd-http
+// with the same options finds the same daemon. One with other sizes starts the daemon of that name
+// with its sizes, which keeps the state (docs/decisions/0039), or, if another kvd-http uses the
+// daemon, one of its own (SizedDaemonName).
 //
 // Size of the pool. The slots' context is S tokens: that of --ctx-size, or without it what the
 // model was trained for, in each slot (--kv-unified: in all slots together). Prefixes that no slot
@@ -42,7 +51,7 @@ std::string DaemonName(const Settings& settings);
 struct DaemonPlan {
   std::uint64_t cells = 0;             // of the pool
   std::uint64_t cells_needed = 0;      // S: with fewer a daemon cannot serve the slots
-  std::vector<std::string> arguments;  // of kvd, with its name, without paths of its files
+  std::vector<std::string> arguments;  // of kvd, without its name and the paths of its files
   std::vector<std::string> notes;      // lines for standard error
 };
 

@@ -16,11 +16,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <thread>
 #include <utility>
 
 #include "base/text.h"
 #include "http/backend/child_process.h"
+#include "http/backend/daemon_plan.h"
 #include "http/backend/gateway_directory.h"
 #include "shm/socket_address.h"
 
@@ -40,6 +42,8 @@ constexpr milliseconds kLockPause{20};
 // Starts of a daemon that is killed before it serves.
 constexpr int kStartsMax = 5;
 constexpr off_t kLogBytesMax = 16 << 20;
+// For a daemon that is stopped to be started with other flags.
+constexpr milliseconds kRestartTime{10'000};
 
 UniqueFd OpenPidfd(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -73,6 +77,11 @@ Result<std::string> SocketDirectory(const std::string& name) {
   KVD_TRY(const std::string path, MakeDefaultSocketPath(name));
   KVD_CHECK_OK(PrepareSocketDirectory(path));
   return path.substr(0, path.rfind('/'));
+}
+
+std::string ReadCommandLine(pid_t pid) {
+  std::ifstream file(Concat("/proc/", pid, "/cmdline"), std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 Result<UniqueFd> OpenLog(const std::string& path) {
@@ -113,7 +122,32 @@ Status DaemonProcess::Connect() {
 
 Result<pid_t> DaemonProcess::Start() {
   KVD_TRY(const UniqueFd log, OpenLog(launch_.log_path));
-  return StartProgram(launch_.program, launch_.arguments, log.get(), log.get());
+  return StartProgram(launch_.program, Arguments(), log.get(), log.get());
+}
+
+std::vector<std::string> DaemonProcess::Arguments() const {
+  std::vector<std::string> arguments = {"--name", launch_.name};
+  arguments.insert(arguments.end(), launch_.arguments.begin(), launch_.arguments.end());
+  return arguments;
+}
+
+Status DaemonProcess::StopForOtherFlags() {
+  // The conversion of a shared lock into an exclusive one fails if another process holds it, and
+  // may release this one.
+  if (::flock(users_.get(), LOCK_EX | LOCK_NB) != 0) {
+    users_.reset();
+    return Fail(Code::kExists, "the daemon ", launch_.name,
+                " runs with other flags and is used by another kvd-http");
+  }
+  SendSignal(exited_.get(), SIGTERM);
+  if (!HasExited(exited_.get(), kRestartTime)) {
+    SendSignal(exited_.get(), SIGKILL);
+    (void)HasExited(exited_.get(), kRestartTime);
+  }
+  exited_.reset();
+  pid_ = -1;
+  if (::flock(users_.get(), LOCK_SH | LOCK_NB) != 0) return FailErrno(launch_.name + ".gateways");
+  return {};
 }
 
 Status DaemonProcess::WaitUntilServing(const std::atomic<bool>& is_cancelled) {
@@ -161,7 +195,11 @@ Status DaemonProcess::Ensure(const std::atomic<bool>& is_cancelled) {
   pid_ = -1;
   exited_.reset();
   const Status found = WaitUntilServing(is_cancelled);
-  if (found || found.error().code != Code::kDisconnected) return found;
+  if (found && !HasFlags(ReadCommandLine(pid_), Arguments())) {
+    KVD_CHECK_OK(StopForOtherFlags());
+  } else if (found || found.error().code != Code::kDisconnected) {
+    return found;
+  }
   Status started = StartAndWait(is_cancelled);
   for (int starts = 1; starts < kStartsMax && !started; ++starts) {
     if (started.error().code != Code::kDisconnected || is_cancelled) break;
@@ -203,7 +241,7 @@ Result<DaemonProcess::Stopped> DaemonProcess::Stop(bool forgets, milliseconds gr
     exited_.reset();
   }
   if (forgets) {
-    std::vector<std::string> arguments = launch_.arguments;
+    std::vector<std::string> arguments = Arguments();
     arguments.emplace_back("--forget");
     KVD_CHECK_OK(RunProgram(launch_.program, arguments));
   }

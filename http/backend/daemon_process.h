@@ -27,6 +27,9 @@ namespace kvd::http {
 //   NAME.starting  locked (exclusively) while a kvd-http finds, starts or stops the daemon
 //   NAME.gateways  locked (shared) by each kvd-http that uses the daemon
 //
+// A daemon that runs with other flags is stopped and started with those of the launch, which keeps
+// its state; if another kvd-http uses it, Ensure fails with kExists.
+//
 // At its orderly end a kvd-http stops the daemon only if no other one holds NAME.gateways; the last
 // one stops it. The kernel releases the locks of a process that is killed, so the daemon of a
 // killed kvd-http waits for the next one, which finds it by its name.
@@ -36,7 +39,7 @@ namespace kvd::http {
 struct DaemonLaunch {
   std::string program;  // path of kvd
   std::string name;
-  std::vector<std::string> arguments;
+  std::vector<std::string> arguments;  // without the name
   std::string log_path;
 };
 
@@ -47,8 +50,9 @@ class DaemonProcess {
   DaemonProcess& operator=(const DaemonProcess&) = delete;
 
   // Finds the running daemon or starts it, and waits until it serves clients, however long it reads
-  // its model. Called again after Exited. Errors: kCancelled (`is_cancelled` became true); kIo: the
-  // daemon has ended; the message is the last line of its log; those of Client::Connect.
+  // its model. Called again after Exited. Errors: kCancelled (`is_cancelled` became true); kExists
+  // (another kvd-http uses the daemon with other flags); kIo: the daemon has ended; the message is
+  // the last line of its log; those of Client::Connect.
   Status Ensure(const std::atomic<bool>& is_cancelled);
 
   const std::string& name() const { return launch_.name; }
@@ -71,6 +75,10 @@ class DaemonProcess {
   Status StartAndWait(const std::atomic<bool>& is_cancelled);
   Status WaitUntilServing(const std::atomic<bool>& is_cancelled);
   Result<pid_t> Start();
+  // Stops a daemon with other flags that no other kvd-http uses. REQUIRES: NAME.starting is locked.
+  // Errors: kExists.
+  Status StopForOtherFlags();
+  std::vector<std::string> Arguments() const;
 
   DaemonLaunch launch_;
   UniqueFd users_;   // NAME.gateways, locked

@@ -242,8 +242,15 @@ Await<Result<std::string>> Program::StartOwn() {
     files.insert(files.end(), {"--tenants", directory_->PathOf("tenants")});
   }
   launch.arguments.insert(launch.arguments.begin(), files.begin(), files.end());
-  keeper_ = std::make_shared<DaemonKeeper>(loop_, workers_, std::move(launch));
-  KVD_CO_CHECK_OK(co_await keeper_->Start());
+  keeper_ = std::make_shared<DaemonKeeper>(loop_, workers_, launch);
+  Status started = co_await keeper_->Start();
+  if (!started && started.error().code == Code::kExists) {
+    Say(started.error().message);
+    launch.name = SizedDaemonName(settings_);
+    keeper_ = std::make_shared<DaemonKeeper>(loop_, workers_, std::move(launch));
+    started = co_await keeper_->Start();
+  }
+  KVD_CO_CHECK_OK(std::move(started));
   const DaemonProcess& process = keeper_->process();
   Say(Concat(process.was_started() ? "started" : "found", " the daemon ", process.name(), ", pid ",
              process.pid()));

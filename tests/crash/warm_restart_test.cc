@@ -2,12 +2,20 @@
 // logged reasons, and the removal of the state by --forget.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <random>
+#include <thread>
 
 #include "tests/e2e/support/served_daemon.h"
+#include "tests/support/test_scale.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -91,11 +99,68 @@ TEST_F(WarmRestartTest, AnEmptyMemoryLeavesNoState) {
   EXPECT_FALSE(fs::exists(State("meta")));
 }
 
-TEST_F(WarmRestartTest, AnotherConfigurationStartsColdAndLogsTheReason) {
-  StartAgain({"-c", "2048"});
-  EXPECT_THAT(daemon_->log_text(), HasSubstr("geometry: of another configuration"));
-  EXPECT_TRUE(fs::exists(State("meta.bad")));
+TEST_F(WarmRestartTest, AnotherSizeOfThePoolKeepsTheState) {
+  for (const char* cells : {"2048", "128", "32768", "1024"}) {
+    StartAgain({"-c", cells});
+    EXPECT_THAT(daemon_->log_text(), HasSubstr("resized"));
+    ExpectKept();
+  }
+  EXPECT_FALSE(fs::exists(State("meta.bad")));
+}
+
+TEST_F(WarmRestartTest, APoolThatIsTooSmallIsRefusedWithTheNumbers) {
+  ASSERT_TRUE(daemon_->Stop());
+  const Status refused = daemon_->StartAgain(Arguments({"-c", "32"}));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("1 blocks of 32 cells, but 2 are in use"));
+  EXPECT_THAT(refused.error().message, HasSubstr("1 published sequences with 50 tokens"));
+  StartAgain();
+  ExpectKept();
+}
+
+TEST_F(WarmRestartTest, FlagsThatWouldDiscardSequencesAreRefusedUnlessColdIsGiven) {
+  ASSERT_TRUE(daemon_->Stop());
+  const Status refused = daemon_->StartAgain(Arguments({"-ctk", "f32"}));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("K of f16"));
+  EXPECT_THAT(refused.error().message, HasSubstr("1 published"));
+  StartAgain();
+  ExpectKept();
+  ASSERT_TRUE(daemon_->Stop());
+  StartAgain({"-ctk", "f32", "--cold"});
+  EXPECT_THAT(daemon_->log_text(), HasSubstr("kept aside as meta.bad"));
   ExpectGone();
+  // The state that was kept aside can be used again.
+  ASSERT_TRUE(daemon_->Stop());
+  fs::rename(State("meta.bad"), State("meta"));
+  StartAgain();
+  ExpectKept();
+}
+
+TEST_F(WarmRestartTest, ADaemonThatIsKilledWhileItChangesItsSizeKeepsTheState) {
+  ASSERT_TRUE(daemon_->Stop());
+  std::mt19937_64 random(test::Seed());
+  const auto sizes = std::to_array<const char*>({"64", "4096", "1024", "100000"});
+  for (int kill = 0; kill < test::Scaled(40, 5); ++kill) {
+    const char* const cells = sizes[random() % sizes.size()];
+    std::vector<std::string> arguments = Arguments(
+        {"-c", cells, "--state-dir", State("").string(), "--socket", daemon_->folder() + "/other"});
+    arguments.insert(arguments.begin(), test::KvdPath());
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(STDERR_FILENO);
+      ::execv(pointers[0], pointers.data());
+      ::_exit(127);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 60'000));
+    ASSERT_EQ(::kill(child, SIGKILL), 0);
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  }
+  StartAgain();
+  ExpectKept();
 }
 
 TEST_F(WarmRestartTest, ADamagedHeaderStartsColdAndLogsTheReason) {

@@ -76,6 +76,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadFlag{{"--other-saved-bytes", "1125899906842625"}, "--other-saved-bytes"},
         BadFlag{{"--reserve-share", "-0.1"}, "--reserve-share"},
         BadFlag{{"--verify-pool", "--forget=maybe"}, "--forget"},
+        BadFlag{{"--only", "tiny"}, "--only: needs --forget"},
+        BadFlag{{"--forget", "--only", "tiny", "--state-dir", "x"}, "--only: cannot be combined"},
         BadFlag{{"--log-level", "loud"}, "--log-level"},
         BadFlag{{"--no-such-flag"}, "--no-such-flag"}, BadFlag{{"stray"}, "stray"}));
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -153,9 +154,101 @@ TEST_F(StateDirectoryTest, TheDefaultDirectoryIsTheOneWithEarlierState) {
   ::unsetenv("XDG_RUNTIME_DIR");
   ::unsetenv("TMPDIR");
   ASSERT_TRUE(forgotten) << forgotten.error().message;
-  EXPECT_EQ(forgotten->removed, std::vector<std::string>{kept});
+  ASSERT_EQ(forgotten->removed.size(), 1u);
+  EXPECT_EQ(forgotten->removed[0].path, kept);
   EXPECT_FALSE(std::filesystem::exists(kept + "/meta"));
   EXPECT_TRUE(again && again->removed.empty());
+}
+
+// The default places are in root_, which is the only one on a disk.
+class ModelFoldersTest : public StateDirectoryTest {
+ protected:
+  void SetUp() override {
+    StateDirectoryTest::SetUp();
+    ::setenv("XDG_RUNTIME_DIR", (root_ + "/missing").c_str(), 1);
+    ::setenv("TMPDIR", root_.c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("XDG_RUNTIME_DIR");
+    ::unsetenv("TMPDIR");
+    StateDirectoryTest::TearDown();
+  }
+  static std::string Name() { return "models-" + std::to_string(::getpid()); }
+  static Result<StateDirectory> Open() { return StateDirectory::OpenDefault(Name(), 1ull << 62); }
+  // Leaves a state in the model's folder and returns the folder's path.
+  static std::string Leave(const std::string& model) {
+    Result<StateDirectory> state = Open();
+    EXPECT_TRUE(state && state->EnterModel(model));
+    std::ofstream(state->path() + "/meta") << "x";
+    std::ofstream(state->path() + "/pool") << "x";
+    return state->path();
+  }
+  static constexpr const char* kFirst = "m-0123456789abcdef";
+  static constexpr const char* kSecond = "m-00000000000000ff";
+};
+
+TEST_F(ModelFoldersTest, EachModelHasItsStateUnderOneLock) {
+  const std::string first = Leave(kFirst);
+  const std::string second = Leave(kSecond);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(Leave(kFirst), first);
+  const auto held = Open();
+  ASSERT_TRUE(held);
+  EXPECT_EQ(Open().error().code, Code::kBusy) << "the lock belongs to the name";
+  const std::vector<StoredState> states = StateDirectory::FindStates(Name());
+  ASSERT_EQ(states.size(), 2u);
+  EXPECT_EQ(states[0].model_id, kSecond);
+  EXPECT_EQ(states[1].path, first);
+  EXPECT_GT(states[1].bytes, 0u);
+}
+
+TEST_F(ModelFoldersTest, AStateOfAnEarlierVersionStaysWhereItIs) {
+  const std::string path = Open()->path();
+  std::ofstream(path + "/meta") << "x";
+  std::ofstream(path + "/pool") << "x";
+  Leave(kFirst);
+  EXPECT_TRUE(std::filesystem::exists(path + "/pool"));
+  const std::vector<StoredState> states = StateDirectory::FindStates(Name());
+  ASSERT_EQ(states.size(), 2u);
+  EXPECT_EQ(states[0].model_id, "");
+  EXPECT_EQ(states[0].path, path);
+}
+
+TEST_F(ModelFoldersTest, ForgettingNamesTheStatesAndRemovesOneOrAll) {
+  const std::string first = Leave(kFirst);
+  const std::string second = Leave(kSecond);
+  const auto unknown = StateDirectory::Forget(std::nullopt, Name(), "other");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, Code::kNotFound);
+  EXPECT_THAT(unknown.error().message, HasSubstr(first));
+  EXPECT_THAT(unknown.error().message, HasSubstr(second));
+  const auto one = StateDirectory::Forget(std::nullopt, Name(), kFirst);
+  ASSERT_TRUE(one) << one.error().message;
+  ASSERT_EQ(one->removed.size(), 1u);
+  EXPECT_THAT(one->removed[0].text(), HasSubstr(first));
+  EXPECT_FALSE(std::filesystem::exists(first));
+  EXPECT_TRUE(std::filesystem::exists(second + "/meta"));
+  const auto all = StateDirectory::Forget(std::nullopt, Name());
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->removed.size(), 1u);
+  EXPECT_EQ(all->removed[0].model_id, kSecond);
+}
+
+TEST_F(ModelFoldersTest, ADirectoryThatIsGivenHoldsTheStateItself) {
+  auto state = StateDirectory::Open(At("given"));
+  ASSERT_TRUE(state && state->EnterModel(kFirst));
+  EXPECT_EQ(state->path(), At("given"));
+}
+
+TEST_F(ModelFoldersTest, AModelsFolderThatIsALinkIsRefused) {
+  auto state = Open();
+  ASSERT_EQ(::symlink("/tmp", (state->path() + "/" + kFirst).c_str()), 0);
+  EXPECT_EQ(state->EnterModel(kFirst).error().code, Code::kInvalidArgument);
+}
+
+TEST_F(ModelFoldersTest, AModelsNameIsSixteenDigits) {
+  const std::array<std::uint64_t, 4> words = {1, 2, 4, 0xf000000000000000};
+  EXPECT_EQ(StateDirectory::ModelId(words), "m-f000000000000007");
 }
 
 // The default places are below root_, and the process has no runtime directory (XDG_RUNTIME_DIR).
@@ -258,7 +351,8 @@ TEST_F(SharedPlaceTest, ForgettingRemovesOurStateAndNamesDirectoriesOfOthers) {
   std::ofstream(path + "/meta") << "x";
   const auto forgotten = StateDirectory::Forget(std::nullopt, Name());
   ASSERT_TRUE(forgotten) << forgotten.error().message;
-  EXPECT_EQ(forgotten->removed, std::vector<std::string>{path});
+  ASSERT_EQ(forgotten->removed.size(), 1u);
+  EXPECT_EQ(forgotten->removed[0].path, path);
   EXPECT_THAT(forgotten->passed_over, ::testing::Contains(HasSubstr("belongs to uid 12345")));
   EXPECT_FALSE(std::filesystem::exists(path + "/meta"));
   EXPECT_TRUE(std::filesystem::exists(taken_ + "/" + Name() + "/meta"));

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -38,7 +40,13 @@ class AttachTest : public testing::Test {
   }
 
   MemoryHome Home() const {
-    return {.directory = directory_.get(), .checks_boot = checks_boot_, .slab_bytes = 4 * 4096};
+    MemoryHome home{.directory = directory_.get(),
+                    .checks_boot = checks_boot_,
+                    .slab_bytes = 4 * 4096,
+                    .numeric_form = form_,
+                    .model_name = "tiny",
+                    .starts_cold = cold_};
+    return home;
   }
   MemoryStart Open() {
     memory_.reset();
@@ -78,7 +86,8 @@ class AttachTest : public testing::Test {
     const MemoryStart start = Open();
     EXPECT_FALSE(start.is_warm);
     EXPECT_THAT(start.why_cold, HasSubstr(why));
-    EXPECT_TRUE(fs::exists(root_ / "meta.bad"));
+    EXPECT_TRUE(start.kept_aside.starts_with("meta.bad"));
+    EXPECT_TRUE(fs::exists(root_ / start.kept_aside));
     EXPECT_TRUE(memory_->sequences().List().empty());
     EXPECT_EQ(memory_->Usage().reserved_bytes, 0u);
     // The new memory can be used, and the next start finds its sequences.
@@ -110,6 +119,8 @@ class AttachTest : public testing::Test {
   FingerprintBytes model_ = {};
   CellLimits limits_;
   bool checks_boot_ = false;
+  bool cold_ = false;
+  NumericForm form_ = NumericForm::kFree;
   std::unique_ptr<Memory> memory_;
   SequenceHandle first_{}, fork_{}, published_{};
   std::vector<Contents> contents_;
@@ -317,17 +328,153 @@ TEST_F(AttachTest, TokensAndKeyRotationsUnknownToTheModelDropTheirSequences) {
   EXPECT_THAT(start.lost[0].reason, HasSubstr("token: 169"));
 }
 
-TEST_F(AttachTest, AnotherModelOrConfigurationStartsCold) {
+TEST_F(AttachTest, OptionsThatWouldDiscardHeldSequencesAreRefusedWithTheNumbers) {
+  Open();
+  Fill();
+  ASSERT_TRUE(memory_->sessions().Open({.id = SessionId{7}, .owner = OwnerId{1000}}));
+  const auto expect_refused = [&](const std::string& why, const auto& change) {
+    const MemoryOptions options = options_;
+    const FingerprintBytes model = model_;
+    const NumericForm form = form_;
+    change();
+    memory_.reset();
+    const Result<OpenedMemory> opened =
+        OpenMemory(Home(), *ComputeGeometry(options_), model_, limits_);
+    ASSERT_FALSE(opened) << why;
+    EXPECT_EQ(opened.error().code, Code::kConflict);
+    EXPECT_THAT(opened.error().message, HasSubstr(why));
+    EXPECT_THAT(opened.error().message,
+                HasSubstr("2 live, 0 pinned and 1 published sequences with 200 tokens"));
+    options_ = options;
+    model_ = model;
+    form_ = form;
+    EXPECT_TRUE(Open().is_warm);
+    EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
+  };
+  expect_refused("belongs to another model (tiny)", [&] { ++model_[31]; });
+  expect_refused("cell types: K of f32 and V of f32; this daemon: K of f16 and V of f32",
+                 [&] { options_.k_type = kernels::DataType::kF16; });
+  expect_refused("--swa-full", [&] {
+    options_.groups.push_back({.cells = 64, .layers = {{1, 2, 2}}, .window = 16});
+  });
+  expect_refused("another configuration",
+                 [&] { options_.groups[0].layers.push_back({9, 64, 64}); });
+  // The cells were computed without --deterministic.
+  expect_refused("numeric_form", [&] { form_ = NumericForm::kFloat32; });
+}
+
+TEST_F(AttachTest, WithColdTheMemoryBeginsEmptyAndTheStateIsKeptAside) {
   Open();
   Fill();
   ++model_[31];
-  ExpectCold("model_fingerprint");
-  options_.groups[0].cells = 32 * 32;
-  ExpectCold("geometry: of another configuration (2048 cells");
+  cold_ = true;
+  const MemoryStart start = Open();
+  EXPECT_FALSE(start.is_warm);
+  EXPECT_THAT(start.why_cold, HasSubstr("--cold"));
+  EXPECT_EQ(start.kept_aside, "meta.bad");
+  EXPECT_GT(start.aside_bytes, 0u);
+  EXPECT_TRUE(memory_->sequences().List().empty());
+  // A person puts the state back.
+  memory_.reset();
+  fs::rename(root_ / "meta.bad", root_ / "meta");
+  --model_[31];
+  cold_ = false;
+  EXPECT_TRUE(Open().is_warm);
+  EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
+  EXPECT_FALSE(fs::exists(root_ / "pool.1"));
+}
+
+TEST_F(AttachTest, OptionsThatDiscardOnlyRetainedSequencesStartColdAndFreeTheirRoom) {
+  Open();
+  const SequenceHandle made = *memory_->sequences().Create(kOwner);
+  ASSERT_TRUE(AppendTokens(*memory_, made, 5, 64));
+  ASSERT_TRUE(*memory_->prefixes().Retain(made));
+  ++model_[31];
+  const MemoryStart start = Open();
+  EXPECT_FALSE(start.is_warm);
+  EXPECT_THAT(start.why_cold, HasSubstr("model_fingerprint"));
+  EXPECT_EQ(start.kept_aside, "");
+  EXPECT_FALSE(fs::exists(root_ / "pool"));
+}
+
+TEST_F(AttachTest, AnotherProcessorStartsColdAndKeepsTheStateAside) {
+  form_ = NumericForm::kBf16Pairs;
+  Open();
+  Fill();
+  form_ = NumericForm::kBf16Tiles;
+  ExpectCold("numeric_form: products of bf16 in pairs");
+}
+
+TEST_F(AttachTest, KilledAtEachStepOfAColdStartTheStateIsTheOldOneOrANewOne) {
+  for (const bool is_damaged : {true, false}) {
+    bool is_done = false;
+    for (int last_step = 0; !is_done; ++last_step) {
+      SCOPED_TRACE(last_step);
+      memory_.reset();
+      for (const auto& entry : fs::directory_iterator(root_)) fs::remove_all(entry.path());
+      contents_.clear();
+      cold_ = false;
+      Open();
+      Fill();
+      if (is_damaged) Damage([](MetaView meta) { ++meta.header().magic; });
+      memory_.reset();
+      const pid_t child = ::fork();
+      if (child == 0) {
+        int step = 0;
+        cold_ = true;
+        MemoryHome home = Home();
+        home.probe = [&](const char*) -> Status {
+          if (step++ == last_step) ::_exit(7);
+          return {};
+        };
+        const bool is_open =
+            OpenMemory(home, *ComputeGeometry(options_), model_, limits_).has_value();
+        ::_exit(is_open ? 0 : 1);
+      }
+      int status = 0;
+      ASSERT_EQ(::waitpid(child, &status, 0), child);
+      ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 1);
+      is_done = WEXITSTATUS(status) == 0;
+      const MemoryStart start = Open();
+      const bool is_kept = fs::exists(root_ / "meta.bad");
+      if (is_damaged) {
+        EXPECT_TRUE(is_kept && fs::exists(root_ / "pool"));
+      } else if (memory_->sequences().Query(first_)) {
+        EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
+      } else {
+        EXPECT_TRUE(is_kept && fs::exists(root_ / "pool"));
+        memory_.reset();
+        fs::rename(root_ / "meta.bad", root_ / "meta");
+        EXPECT_TRUE(Open().is_warm);
+        EXPECT_EQ(ContentsOf(*memory_, first_), contents_[0]);
+      }
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_F(AttachTest, AFailedCallRefusesTheStartAndKeepsTheState) {
+  Open();
+  Fill();
+  memory_.reset();
+  // No further descriptor can be opened.
+  struct rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const UniqueFd next(::dup(0));
+  const rlimit few{static_cast<rlim_t>(next.get()) + 1, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const Result<OpenedMemory> opened =
+      OpenMemory(Home(), *ComputeGeometry(options_), model_, limits_);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Code::kIo);
+  EXPECT_TRUE(Open().is_warm);
 }
 
 TEST_F(AttachTest, MissingResizedOrLinkedFilesStartCold) {
   const auto expect = [&](const std::string& why, const std::function<void()>& change) {
+    memory_.reset();
+    for (const auto& entry : fs::directory_iterator(root_)) fs::remove_all(entry.path());
     Open();
     Fill();
     memory_.reset();

@@ -34,7 +34,7 @@ TEST(GeometryTest, BlocksHoldThePlanesOfEveryLayerOnCacheLines) {
   }
   EXPECT_EQ(geometry.meta.block_stride_bytes[0] % 4096, 0u);
   EXPECT_GE(geometry.meta.block_stride_bytes[0], geometry.groups[0].block_bytes);
-  EXPECT_EQ(geometry.pool.total_bytes, 4 * geometry.meta.block_stride_bytes[0]);
+  EXPECT_EQ(geometry.pool.total, 4 * geometry.meta.block_stride_bytes[0]);
   EXPECT_EQ(*LayOut(geometry.meta), geometry.offsets);
 }
 
@@ -108,7 +108,7 @@ TEST(GeometryTest, EveryOptionOutOfItsRangeIsNamed) {
                 "pool: ");
 }
 
-TEST(GeometryTest, GroupsAreLaidOutOneAfterAnother) {
+TEST(GeometryTest, EachGroupHasItsPartOfThePool) {
   MemoryOptions options = SmallOptions(64);
   options.groups.push_back({.cells = 33, .layers = {{2, 64, 64}}, .window = 16});
   options.groups.push_back({.cells = 32, .layers = {{1, 4, 4}}, .is_cross = true});
@@ -116,15 +116,16 @@ TEST(GeometryTest, GroupsAreLaidOutOneAfterAnother) {
   EXPECT_EQ(geometry.meta.group_count, 3u);
   EXPECT_EQ(geometry.meta.window[1], 16u);
   EXPECT_EQ(geometry.meta.cross_group, 2u);
-  EXPECT_EQ(geometry.pool.blocks[1], 2 * geometry.meta.block_stride_bytes[0]);
-  EXPECT_EQ(geometry.pool.blocks[2],
-            geometry.pool.blocks[1] + 2 * geometry.meta.block_stride_bytes[1]);
-  EXPECT_EQ(geometry.pool.total_bytes,
-            geometry.pool.blocks[2] + geometry.meta.block_stride_bytes[2]);
+  EXPECT_EQ(geometry.pool.blocks[0], 2 * geometry.meta.block_stride_bytes[0]);
+  EXPECT_EQ(geometry.pool.blocks[1], 2 * geometry.meta.block_stride_bytes[1]);
+  EXPECT_EQ(geometry.pool.blocks[2], geometry.meta.block_stride_bytes[2]);
+  EXPECT_EQ(geometry.pool.blocks[3], 0u);
+  EXPECT_EQ(geometry.pool.total,
+            geometry.pool.blocks[0] + geometry.pool.blocks[1] + geometry.pool.blocks[2]);
   EXPECT_EQ(*LayOut(geometry.meta), geometry.offsets);
 }
 
-TEST(GeometryTest, StatesAndLogitsFollowTheBlocks) {
+TEST(GeometryTest, StatesAndLogitsHaveTheirPartsOfThePool) {
   MemoryOptions options = SmallOptions(32);
   options.groups[0].layers.clear();
   options.state_bytes = 5000;
@@ -133,9 +134,41 @@ TEST(GeometryTest, StatesAndLogitsFollowTheBlocks) {
   options.logits_rows = 2;
   const MemoryGeometry geometry = *ComputeGeometry(options);
   EXPECT_EQ(geometry.meta.block_stride_bytes[0], 0u) << "cells of tokens alone";
-  EXPECT_EQ(geometry.pool.states, 0u);
-  EXPECT_EQ(geometry.pool.logits, 3 * 8192u);
-  EXPECT_EQ(geometry.pool.total_bytes, 3 * 8192u + 2 * 4096u);
+  EXPECT_EQ(geometry.pool.blocks[0], 0u);
+  EXPECT_EQ(geometry.pool.states, 3 * 8192u);
+  EXPECT_EQ(geometry.pool.logits, 2 * 4096u);
+  EXPECT_EQ(geometry.pool.total, 3 * 8192u + 2 * 4096u);
+}
+
+TEST(GeometryTest, AnotherSizeIsTellableFromAnotherConfiguration) {
+  MemoryOptions options = SmallOptions(64);
+  options.state_bytes = 5000;
+  options.state_slots = 3;
+  const layout::MetaGeometry base = ComputeGeometry(options)->meta;
+  const auto is_resized = [&](auto change) {
+    MemoryOptions other = options;
+    change(other);
+    return IsResized(base, ComputeGeometry(other)->meta);
+  };
+  EXPECT_TRUE(is_resized([](auto&) {}));
+  EXPECT_TRUE(is_resized([](auto& o) { o.groups[0].cells = 320; }));
+  EXPECT_TRUE(is_resized([](auto& o) { o.sequence_capacity = 5; }));
+  EXPECT_TRUE(is_resized([](auto& o) { o.state_slots = 9; }));
+  EXPECT_FALSE(is_resized([](auto& o) { o.k_type = kernels::DataType::kF16; }));
+  EXPECT_FALSE(is_resized([](auto& o) { o.state_bytes = 9000; }));
+  EXPECT_FALSE(is_resized([](auto& o) { o.state_slots = o.state_bytes = 0; }));
+  EXPECT_FALSE(is_resized(
+      [](auto& o) { o.groups.push_back({.cells = 64, .layers = {{1, 2, 2}}, .window = 16}); }));
+}
+
+TEST(GeometryTest, CountsOfAStoredMemoryAreTakenWithTheirOffsets) {
+  MemoryOptions options = SmallOptions(64);
+  const MemoryGeometry stored = *ComputeGeometry(options);
+  options.groups[0].cells = 320;
+  const MemoryGeometry taken = *WithCounts(*ComputeGeometry(options), stored.meta);
+  EXPECT_EQ(taken.meta, stored.meta);
+  EXPECT_EQ(taken.offsets, stored.offsets);
+  EXPECT_EQ(taken.pool.total, stored.pool.total);
 }
 
 TEST(GeometryTest, ListsHaveSlackForOneMoreEntry) {

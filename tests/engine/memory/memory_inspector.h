@@ -108,7 +108,7 @@ class MemoryInspector {
 
  private:
   void Protect(int protection) const {
-    ASSERT_EQ(::mprotect(memory_->BlockBytes(0, BlockId{0}), memory_->geometry().pool.total_bytes,
+    ASSERT_EQ(::mprotect(memory_->BlockBytes(0, BlockId{0}), memory_->geometry().pool.blocks[0],
                          protection),
               0);
   }

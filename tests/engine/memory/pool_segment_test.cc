@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -115,25 +118,39 @@ TEST(PoolSegmentTest, NoSpaceIsAnErrorWithTheNumbers) {
 }
 #endif
 
-TEST(MemorySegmentsTest, NewFilesArePrivateAndReplaceEarlierOnes) {
-  std::string name = (std::filesystem::temp_directory_path() / "kvd-segments-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(name.data()), nullptr);
-  const UniqueFd directory(::open(name.c_str(), O_DIRECTORY | O_CLOEXEC));
-  const std::filesystem::path target = std::filesystem::path(name) / "elsewhere";
-  ASSERT_EQ(::symlinkat(target.c_str(), directory.get(), "meta"), 0);
-  const MemoryGeometry geometry = *ComputeGeometry(SmallOptions(64));
-  const Result<MemorySegments> segments =
-      MemorySegments::CreateInDirectory(directory.get(), geometry);
-  ASSERT_TRUE(segments) << segments.error().message;
-  EXPECT_FALSE(std::filesystem::exists(target));
-  for (const char* file : {"meta", "pool"}) {
-    struct stat status;
-    ASSERT_EQ(::fstatat(directory.get(), file, &status, AT_SYMLINK_NOFOLLOW), 0);
-    EXPECT_EQ(status.st_mode, static_cast<mode_t>(S_IFREG | 0600));
+// Runs in a process of its own, in which a tmpfs of six slabs is mounted. Returns 2 if it cannot be
+// mounted.
+int ReserveInASmallTmpfs(const std::string& path) {
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      ::mount("kvd-test", path.c_str(), "tmpfs", 0, "size=12m") != 0) {
+    return 2;
   }
-  EXPECT_TRUE(RebuildTables(segments->meta.view().bytes()));
-  EXPECT_EQ(MemorySegments::CreateInDirectory(-1, geometry).error().code, Code::kIo);
-  std::filesystem::remove_all(name);
+  UniqueFd file(::open((path + "/pool").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  PoolSegment pool = *PoolSegment::Create(std::move(file), 64ull << 20);
+  for (std::uint64_t at = 0; at < 5; ++at) {
+    pool.AddUse(at * kSlabBytes, kSlabBytes);
+    if (!pool.EnsureReserved(at * kSlabBytes, kSlabBytes)) return 3;
+  }
+  for (std::uint64_t at = 0; at < 4; ++at) pool.DropUse(at * kSlabBytes, kSlabBytes);
+  pool.PunchUnused();
+  if (pool.reserved_bytes() != 5 * kSlabBytes) return 4;  // the unused slabs are spare
+  pool.AddUse(20 * kSlabBytes, 2 * kSlabBytes);
+  if (!pool.EnsureReserved(20 * kSlabBytes, 2 * kSlabBytes)) return 5;
+  return pool.reserved_bytes() == 3 * kSlabBytes ? 0 : 6;
+}
+
+TEST(PoolSegmentTest, SpareSlabsAreGivenUpWhenRoomIsLacking) {
+  std::string path = (std::filesystem::temp_directory_path() / "kvd-small-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(path.data()), nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(ReserveInASmallTmpfs(path));
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  std::filesystem::remove(path);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 2) GTEST_SKIP() << "a tmpfs cannot be mounted";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(MemorySegmentsTest, BlocksOfAnIdleMemoryAreReturnedToTheSystem) {

@@ -74,9 +74,6 @@ TEST(DaemonPlanTest, TheNameDependsOnWhatTheDaemonServes) {
   EXPECT_EQ(name.size(), std::string("http-").size() + 16);
   EXPECT_EQ(DaemonName(settings), name);
   Settings other = settings;
-  other.context_cells = 8192;
-  EXPECT_NE(DaemonName(other), name);
-  other = settings;
   other.k_type = "q8_0";
   EXPECT_NE(DaemonName(other), name);
   other = settings;
@@ -86,6 +83,35 @@ TEST(DaemonPlanTest, TheNameDependsOnWhatTheDaemonServes) {
   other.port = 1;
   other.aliases = {"a"};
   EXPECT_EQ(DaemonName(other), name);
+}
+
+TEST(DaemonPlanTest, TheNameDoesNotDependOnSizes) {
+  const Settings settings = WithContext(4096, 4, false);
+  for (const auto change :
+       {+[](Settings& s) { s.context_cells = 8192; }, +[](Settings& s) { s.slot_count = 2; },
+        +[](Settings& s) { s.is_unified = true; }, +[](Settings& s) { s.threads = 3; },
+        +[](Settings& s) { s.batch_tokens = 64; }, +[](Settings& s) { s.ubatch_tokens = 64; }}) {
+    Settings other = settings;
+    change(other);
+    EXPECT_EQ(DaemonName(other), DaemonName(settings));
+    EXPECT_NE(SizedDaemonName(other), SizedDaemonName(settings));
+    EXPECT_NE(SizedDaemonName(other), DaemonName(settings));
+  }
+}
+
+TEST(DaemonPlanTest, FlagsAreComparedWithoutTheFilesOfAGateway) {
+  const std::vector<std::string> flags = {"--name", "a", "--store", "/one", "--cells", "64"};
+  const auto line = [](const std::vector<std::string>& arguments) {
+    std::string text("kvd\0", 4);
+    for (const std::string& argument : arguments) text.append(argument).append(1, '\0');
+    return text;
+  };
+  EXPECT_TRUE(HasFlags(line(flags), flags));
+  EXPECT_TRUE(HasFlags(line({"--name", "b", "--store", "/two", "--cells", "64"}), flags));
+  EXPECT_FALSE(HasFlags(line({"--name", "a", "--store", "/one", "--cells", "96"}), flags));
+  EXPECT_FALSE(HasFlags(line({"--name", "a", "--cells", "64", "--deterministic"}), flags));
+  EXPECT_FALSE(HasFlags(line({}), flags));
+  EXPECT_TRUE(HasFlags("", flags)) << "the command line cannot be read";
 }
 
 TEST(DaemonPlanTest, TheNameDependsOnTheDirectoryOfSockets) {

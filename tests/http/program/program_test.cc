@@ -133,6 +133,53 @@ TEST_F(ProgramTest, TheLastOfTwoGatewaysStopsTheDaemon) {
   EXPECT_FALSE(IsAlive(daemon));
 }
 
+TEST_F(ProgramTest, AnotherSizeKeepsTheStateAndTheSessions) {
+  std::string sessions;
+  {
+    GatewayProcess first(folder(), {"--keep-state", "-c", "512", "-np", "1"});
+    ASSERT_TRUE(first.WaitUntilReady()) << first.error_text();
+    EXPECT_EQ(first.Post("/tokenize", kHello).status, 200);
+    sessions = Sessions();
+    first.Signal(SIGTERM);
+    EXPECT_EQ(first.Wait(), 0);
+  }
+  GatewayProcess second(folder(), {"--keep-state", "-c", "2048", "-np", "2", "-t", "1"});
+  ASSERT_TRUE(second.WaitUntilReady()) << second.error_text();
+  EXPECT_EQ(second.Post("/tokenize", kHello).status, 200);
+  EXPECT_EQ(Sessions(), sessions);
+}
+
+TEST_F(ProgramTest, ADaemonThatAKilledGatewayLeftGetsTheSizesOfTheNextOne) {
+  GatewayProcess killed(folder(), {"-c", "512", "-np", "1"});
+  ASSERT_TRUE(killed.WaitUntilReady()) << killed.error_text();
+  EXPECT_EQ(killed.Post("/tokenize", kHello).status, 200);
+  const std::string sessions = Sessions();
+  const pid_t daemon = killed.daemon_pid();
+  killed.Signal(SIGKILL);
+  (void)killed.Wait();
+  GatewayProcess next(folder(), {"-c", "1024", "-np", "1"});
+  ASSERT_TRUE(next.WaitUntilReady()) << next.error_text();
+  EXPECT_NE(next.daemon_pid(), daemon);
+  EXPECT_FALSE(IsAlive(daemon));
+  EXPECT_EQ(next.Post("/tokenize", kHello).status, 200);
+  EXPECT_EQ(Sessions(), sessions);
+}
+
+TEST_F(ProgramTest, ASecondGatewayWithOtherSizesHasItsOwnDaemon) {
+  // Each daemon needs a state of its own.
+  GatewayProcess first(folder(), {"-c", "512", "-np", "1"}, false);
+  ASSERT_TRUE(first.WaitUntilReady()) << first.error_text();
+  GatewayProcess second(folder(), {"-c", "1024", "-np", "1"}, false);
+  ASSERT_TRUE(second.WaitUntilReady()) << second.error_text();
+  GatewayProcess third(folder(), {"-c", "1024", "-np", "1"}, false);
+  ASSERT_TRUE(third.WaitUntilReady()) << third.error_text();
+  EXPECT_NE(second.daemon_pid(), first.daemon_pid());
+  EXPECT_EQ(third.daemon_pid(), second.daemon_pid());
+  EXPECT_TRUE(IsAlive(first.daemon_pid()));
+  EXPECT_EQ(first.Post("/tokenize", kHello).status, 200);
+  EXPECT_EQ(second.Post("/tokenize", kHello).status, 200);
+}
+
 // A daemon with the default name, as a user starts it.
 DaemonProcess StartUserDaemon(const std::string& folder, std::vector<std::string> arguments) {
   auto daemon = DaemonProcess::Start(
