@@ -33,7 +33,7 @@ std::chrono::milliseconds RoomQueue::WaitOf(const ScheduledRequest& request) con
 void RoomQueue::Look(std::span<ScheduledRequest> active) {
   Give(active);
   if (parked_count_ == 0) return;
-  EndHopeless(active);
+  EndFull(active);
   EndExpired(active);
   while (parked_count_ > 1 && GiveBackOne(active)) Give(active);
 }
@@ -104,21 +104,15 @@ void RoomQueue::NoteProgress(std::span<ScheduledRequest> active, const Scheduled
   }
 }
 
-void RoomQueue::EndHopeless(std::span<ScheduledRequest> active) {
+void RoomQueue::EndFull(std::span<ScheduledRequest> active) {
   for (ScheduledRequest& request : active) {
     if (!request.parking) continue;
-    const bool limit = request.parking->is_owner_limit;
-    // Whether another request may give room when it ends.
+    const bool is_limit = request.parking->is_owner_limit;
     const auto may_give = [&](const ScheduledRequest& other) {
-      return &other != &request && IsLive(other) && !(other.parking && IsBeforeFirstToken(other)) &&
-             (!limit || OwnerOf(other) == OwnerOf(request));
+      return &other != &request && IsLive(other) &&
+             (!is_limit || OwnerOf(other) == OwnerOf(request));
     };
-    if (std::ranges::any_of(active, may_give)) continue;
-    if (IsBeforeFirstToken(request)) {
-      request.request->FailWith(request.parking->reason);
-    } else if (!request.step->EndFull()) {
-      continue;
-    }
+    if (std::ranges::any_of(active, may_give) || !request.step->EndFull()) continue;
     request.parking.reset();
     --parked_count_;
   }

@@ -12,8 +12,7 @@
 //
 // A parked request ends without room
 //   * if its answer has no limit and nothing else computes: with what it has (StepMember::EndFull);
-//   * before its first token, if the prompt exceeds the pool or the limits of its owner, or if no
-//     other request holds cells that it could give;
+//   * before its first token, if the prompt exceeds the pool or the limits of its owner;
 //   * if no request of its owner has progressed for StepMember::room_wait.
 //
 // Owner: the scheduler. Only the engine thread uses a RoomQueue.
@@ -68,8 +67,8 @@ class RoomQueue {
   void Give(std::span<ScheduledRequest> active);
   void Claim(std::span<ScheduledRequest> active);
   void Settle(ScheduledRequest& request, const RoomClaim& claim);
-  // Ends parked requests that have no prospect of room.
-  void EndHopeless(std::span<ScheduledRequest> active);
+  // Ends answers without a limit that have all the room.
+  void EndFull(std::span<ScheduledRequest> active);
   void EndExpired(std::span<ScheduledRequest> active);
   // Lets one request of an owner that cannot go on give cells back. Returns false if none does.
   bool GiveBackOne(std::span<ScheduledRequest> active);

@@ -86,16 +86,24 @@ std::optional<GivableCells> Sequences::FindGivable(const FoundSequence& found,
       record.pristine_cells != record.cell_count) {
     return std::nullopt;
   }
-  const std::uint32_t first = record.given.entry_count == 0 ? FirstGiven(store_, record, kept)
-                              : CanEndAt(store_, record, record.given_from) ? record.given_from
-                                                                            : 0;
-  // The list of tokens would have to grow at its beginning.
-  if (record.given.entry_count != 0 && first != record.given_from) return std::nullopt;
-  if (first >= record.cell_count ||
-      (!FreesBlock(store_, record, first) && !FreesState(store_, record, first))) {
-    return std::nullopt;
+  const auto frees = [&](std::uint32_t first) {
+    store_.mutex.AssertHeld();
+    return first < record.cell_count &&
+           (FreesBlock(store_, record, first) || FreesState(store_, record, first));
+  };
+  const auto cells_from = [&](std::uint32_t first) {
+    return GivableCells{.first = first, .count = record.cell_count - first};
+  };
+  if (record.given.entry_count != 0) {  // the list of tokens does not grow at its beginning
+    const std::uint32_t first = record.given_from;
+    if (!CanEndAt(store_, record, first) || !frees(first)) return std::nullopt;
+    return cells_from(first);
   }
-  return GivableCells{.first = first, .count = record.cell_count - first};
+  // Where the cells behind the kept ones free nothing, all cells may.
+  for (const std::uint32_t first : {FirstGiven(store_, record, kept), 0u}) {
+    if (frees(first)) return cells_from(first);
+  }
+  return std::nullopt;
 }
 
 std::optional<GivableCells> Sequences::FindGivable(SequenceHandle handle,

@@ -172,7 +172,7 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
         session.More(submission, bytes, {});
       }
       const wire::GenerateResult result{
-          request->params.seed, wire::kFinishEnd, 7, 3, 3, 1000, 2000, 2, 1, 0, 0};
+          request->params.seed, wire::kFinishEnd, 7, 3, 3, 1000, 2000, 2, 1, 0, 0, 0};
       session.Final(submission, BytesOf(result), {});
       return true;
     }
