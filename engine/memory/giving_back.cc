@@ -38,6 +38,11 @@ bool FreesState(const MemoryStore& store, const layout::SequenceRecord& record, 
          store.tables.states.CountHeld(record.state_slot) == 1;
 }
 
+// Whether sequences have neither windows nor states, so that they can end after any cell.
+bool IsPlain(const MemoryStore& store) KVD_REQUIRES(store.mutex) {
+  return store.group_count() == 1 && !store.has_state();
+}
+
 // Whether the sequence can end after `cell_count` cells and be continued.
 bool CanEndAt(const MemoryStore& store, const layout::SequenceRecord& record,
               std::uint32_t cell_count) KVD_REQUIRES(store.mutex) {
@@ -54,7 +59,7 @@ std::uint32_t FirstGiven(const MemoryStore& store, const layout::SequenceRecord&
                          std::uint32_t kept) KVD_REQUIRES(store.mutex) {
   std::uint32_t first = std::min(kept, record.cell_count);
   const ExtentView view = store.ViewOf(record);
-  if (first < record.cell_count && store.group_count() == 1 && !store.has_state()) {
+  if (first < record.cell_count && IsPlain(store)) {
     const std::size_t index = FindExtent(view, first);
     if (IsAlone(store.tables.blocks[0], view.RangeAt(index))) first = view.entries[index].start;
   }
@@ -99,11 +104,12 @@ std::optional<GivableCells> Sequences::FindGivable(const FoundSequence& found,
     if (!CanEndAt(store_, record, first) || !frees(first)) return std::nullopt;
     return cells_from(first);
   }
-  // Where the cells behind the kept ones free nothing, all cells may.
-  for (const std::uint32_t first : {FirstGiven(store_, record, kept), 0u}) {
-    if (frees(first)) return cells_from(first);
+  if (const std::uint32_t first = FirstGiven(store_, record, kept); frees(first)) {
+    return cells_from(first);
   }
-  return std::nullopt;
+  // Where a state is kept at the prompt's end, the cells behind may free nothing, and all do.
+  if (IsPlain(store_) || !frees(0)) return std::nullopt;
+  return cells_from(0);
 }
 
 std::optional<GivableCells> Sequences::FindGivable(SequenceHandle handle,
