@@ -1,6 +1,6 @@
 // Herds of generations over pools of every size: forks of one context whose answers do not fit
-// together wait for each other, give cells back, are cut off by restarts at any place, and each ends
-// with its whole answer.
+// together wait for each other, give cells back and are cut off by restarts at any place, and each
+// ends with its whole answer.
 #include <gtest/gtest.h>
 
 #include <map>
