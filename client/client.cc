@@ -59,7 +59,9 @@ Result<wire::GenerateView> ViewOf(const GenerateOptions& options, std::uint32_t 
                  .grammar_bytes = static_cast<std::uint32_t>(
                      std::min(options.grammar.size(), std::size_t{wire::kGrammarBytesMax} + 1)),
                  .trigger_count = static_cast<std::uint32_t>(options.triggers.size()),
-                 .trigger_bytes = 0};
+                 .trigger_bytes = 0,
+                 .room_wait_ms = options.room_wait_ms,
+                 .reserved = 0};
   KVD_CHECK_OK(wire::ValidateGenerateParams(view.params));
   for (const wire::LogitBias& bias : options.biases) {
     KVD_CHECK_OK(wire::ValidateLogitBias(bias, vocab_size));

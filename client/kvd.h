@@ -192,7 +192,8 @@ typedef int (*kvd_piece_function)(void* user, const kvd_piece* piece);
 /* Appends the prompt, samples tokens, and passes pieces to `on_piece` (may be null) until the
  * generation ends; then *result (may be null) is written. With `later`, `on_piece` and `result`
  * must be null, and kvd_generate_next gives the pieces and the result. Errors: KVD_CANCELLED
- * (cancelled by `on_piece` or kvd_cancel; the computed tokens stay in the sequence), KVD_NO_SPACE,
+ * (cancelled by `on_piece` or kvd_cancel; the computed tokens stay in the sequence, except those
+ * whose cells it had given back for lack of room), KVD_NO_SPACE,
  * KVD_NUMERICAL, KVD_CONFLICT, KVD_INVALID_ARGUMENT (names the field of the parameters). If
  * kvd_generate fails with KVD_TIMEOUT, it cancels the request. */
 int kvd_generate(kvd_client* client, kvd_sequence sequence, const kvd_generate_params* params,
@@ -804,7 +805,9 @@ struct kvd_generate_params {
   const char* const* stops; /* stop texts, UTF-8, 1..256 bytes each */
   size_t stop_count;        /* number of stop texts, at most 16 */
   uint32_t no_prefix;       /* 1: the prompt reuses no prefix of other sequences; default 0 */
-  uint32_t reserved;        /* 0 */
+  /* Time in ms that the request waits for room in the pool while no request of its owner
+   * progresses. 0 (default): as the daemon's --room-wait-ms says. -1: it fails at once. */
+  int32_t room_wait_ms;
   /* Tokens with a logit within this number of standard deviations of the largest one are kept; 0 or
    * less: all; default -1. */
   float top_n_sigma;
@@ -879,7 +882,10 @@ struct kvd_generate_result {
   uint32_t prompt_shared; /* number of prompt tokens reused from another sequence */
   uint8_t shared_origin;  /* kvd_prefix_origin */
   uint8_t share_limit;    /* kvd_prefix_limit: why no more tokens were reused */
-  uint16_t skipped;       /* 1: the sequence lacks the last token (KVD_SKIP_LAST); else 0 */
+  uint8_t skipped; /* 1: the sequence lacks the last token (KVD_SKIP_LAST, is_full); else 0 */
+  /* 1: the answer had no limit (predict_max -1) and ended with KVD_FINISH_LENGTH because its
+   * sequence had all the room of the pool or of its owner; else 0. */
+  uint8_t is_full;
 };
 
 /* Waits for the next piece of a generation and writes it to *piece, which is valid until the next

@@ -151,6 +151,7 @@ Result<GenerateOptions> OptionsFrom(const kvd_generate_params* theirs, GenerateT
   options.seed = ours.seed;
   options.flags = ours.flags;
   options.wants_progress = ours.wants_progress != 0;
+  options.room_wait_ms = ours.room_wait_ms;
   options.biases = {reinterpret_cast<const wire::LogitBias*>(ours.biases), ours.bias_count};
   options.stops = texts.stops;
   if (ours.dry_breakers != nullptr) options.breakers = texts.breakers;
@@ -176,17 +177,9 @@ kvd_piece PieceFrom(const wire::PieceView& view, RequestId request) {
 
 void Give(const wire::GenerateResult& result, kvd_generate_result* out) {
   if (out == nullptr) return;
-  *out = {result.seed,
-          result.finish,
-          result.prompt_reused,
-          result.prompt_computed,
-          result.predicted,
-          result.prompt_ns,
-          result.predict_ns,
-          result.prompt_shared,
-          result.shared_origin,
-          result.share_limit,
-          0};
+  *out = {result.seed,          result.finish,      result.prompt_reused, result.prompt_computed,
+          result.predicted,     result.prompt_ns,   result.predict_ns,    result.prompt_shared,
+          result.shared_origin, result.share_limit, result.skipped,       result.is_full};
 }
 
 Result<Decoding> StartDecode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,

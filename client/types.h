@@ -174,6 +174,8 @@ struct GenerateOptions {
   // True: the daemon sends pieces of kPieceProgress while it computes the prompt.
   bool wants_progress = false;
   bool shares_prefix = true;  // true: a prompt for an empty sequence may reuse a prefix
+  // Time in ms to wait for room; 0: as the daemon's options say; -1: none.
+  std::int32_t room_wait_ms = 0;
   std::span<const wire::LogitBias> biases{};
   std::span<const std::string_view> stops{};
   // DRY's breakers, at most wire::kBreakersMax; nullopt: llama.cpp's default ones.

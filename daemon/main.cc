@@ -333,6 +333,7 @@ Status Serve(const DaemonOptions& options, int signals) {
                        .step_seconds_max = options.max_step_ms / 1e3,
                        .defrag_threshold = options.defrag_threshold / 100.0,
                        .prompt_cache = prompt_cache.get(),
+                       .room_wait = std::chrono::milliseconds(options.room_wait_ms),
                        .idle_work = &tuning});
   if (prompt_cache) prompt_cache->OnLoaded([&scheduler] { scheduler.WakeUp(); });
   AsioLoop grammar_loop;

@@ -248,6 +248,11 @@ constexpr auto kStepsAndMemoryFlags = std::to_array<Flag<DaemonOptions>>({
               "slices of divisions, encoded texts and replays after it. Prompts and this work "
               "get smaller chunks to keep it. 0: no limit. Default: 200. Range: 0 to 60000.",
               TakeNumber<0, 60'000, &DaemonOptions::max_step_ms>),
+    ValueFlag("--room-wait-ms", "MS",
+              "Time in milliseconds for which a request waits for room in the pool while no "
+              "request of its user progresses. 0: it fails at once. Default: 60000. Range: 0 to "
+              "86400000.",
+              TakeNumber<0, 86'400'000, &DaemonOptions::room_wait_ms>),
     SwitchFlag("--no-prefix-sharing",
                "Compute every prompt completely; prompts do not reuse cells of other sequences.",
                TakeNegative<&DaemonOptions::shares_prefixes>),

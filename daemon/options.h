@@ -60,6 +60,9 @@ struct DaemonOptions {
   // Milliseconds for which a session is kept after its connection was lost, 0 to 3,600,000; 0: a
   // session ends with its connection.
   std::uint32_t reconnect_wait_ms = 2000;
+  // Milliseconds for which a request waits for room in the pool while no request of its owner
+  // progresses, 0 to 86,400,000; 0: it fails at once.
+  std::uint32_t room_wait_ms = 60'000;
   // Seconds for which a session is kept after a restart of the daemon, 0 to 604,800.
   std::uint32_t restart_wait_s = 600;
   Quotas quotas;

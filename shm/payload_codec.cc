@@ -132,6 +132,8 @@ Status ValidateGenerateParams(const GenerateParams& params) {
   const bool has_own = (params.flags & kOwnBreakers) != 0;
   KVD_CHECK_OK(
       CheckCount("generate.breaker_count", params.breaker_count, 0, has_own ? kBreakersMax : 0));
+  KVD_CHECK_OK(CheckCount("generate.room_wait_ms", params.room_wait_ms, -1, INT32_MAX));
+  KVD_CHECK_OK(CheckCount("generate.reserved", params.reserved, 0, 0));
   KVD_CHECK_OK(CheckCount("generate.grammar_bytes", params.grammar_bytes, 0, kGrammarBytesMax));
   return CheckCount("generate.trigger_count", params.trigger_count, 0,
                     params.grammar_bytes != 0 ? kTriggersMax : 0);

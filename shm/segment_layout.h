@@ -287,12 +287,17 @@ struct SequenceRecord {
   std::uint64_t created_by;
   std::uint64_t parent;        // SequenceHandle of the fork's source; 0: not a fork
   std::uint32_t parent_cells;  // number of the parent's first cells that the fork shares
-  std::uint32_t reserved;
+  // Tokens whose cells the sequence has given back for lack of room, and that the request computes
+  // again: the tokens at the ordinals given_from, given_from + 1, … As i32 in the list `given`; of
+  // an empty list, given_from is 0. The sequence ends inside the list (given_from <= cell_count),
+  // and the commit of the list's last token frees the list.
+  std::uint32_t given_from;
   // The time at which the daemon drops the sequence; 0: none.
   std::uint64_t expires_unix_ms;
+  ListRoot given;
   SamplerRecord sampler;
 };
-static_assert(sizeof(SequenceRecord) == 392 && std::is_standard_layout_v<SequenceRecord>);
+static_assert(sizeof(SequenceRecord) == 408 && std::is_standard_layout_v<SequenceRecord>);
 
 enum EditKind : std::uint16_t {
   kEditRemoved = 1,

@@ -60,7 +60,7 @@ struct GenerateParams {
   // Number of prompt tokens, which are appended first; at least 1; 0 with kContinue.
   std::uint32_t token_count;
   // Number of tokens to sample. 0: only compute the prompt. -1: sample until an end token, a stop
-  // string or a full pool.
+  // string, or a pool that this sequence alone has filled.
   std::int32_t predict_max;
   SamplingParams sampling;
   // Number of most likely tokens reported for each sampled token, 0..kLogprobsMax.
@@ -78,8 +78,12 @@ struct GenerateParams {
   // be drawn; 0: it begins with the first token. 0 without a grammar.
   std::uint32_t trigger_count;
   std::uint32_t trigger_bytes;  // bytes of all Trigger records together
+  // Time in ms that the request waits for room in the pool while no request of its owner
+  // progresses, at least -1. 0: as the daemon's --room-wait-ms says. -1: it does not wait.
+  std::int32_t room_wait_ms;
+  std::uint32_t reserved;  // 0
 };
-static_assert(sizeof(GenerateParams) == 160 && offsetof(GenerateParams, seed) == 120 &&
+static_assert(sizeof(GenerateParams) == 168 && offsetof(GenerateParams, seed) == 120 &&
               std::is_standard_layout_v<GenerateParams>);
 
 struct LogitBias {
@@ -131,7 +135,8 @@ struct GenerateResult {
   std::uint32_t prompt_shared;  // number of prompt tokens taken from another sequence
   std::uint8_t shared_origin;   // PrefixOrigin
   std::uint8_t share_limit;     // PrefixLimit: the reason why no more tokens were shared
-  std::uint16_t skipped;        // 1: the last token is not committed (kSkipLast); else 0
+  std::uint8_t skipped;         // 1: the last token is not committed (kSkipLast, is_full); else 0
+  std::uint8_t is_full;         // 1: the answer ended because its sequence had all the room; else 0
 };
 static_assert(sizeof(GenerateResult) == 48);
 

@@ -113,13 +113,41 @@ void GenerationRequest::Conclude() {
       .prompt_shared = opening().reuse.tokens,
       .shared_origin = static_cast<std::uint8_t>(opening().reuse.origin),
       .share_limit = static_cast<std::uint8_t>(opening().reuse.limit),
-      .skipped = static_cast<std::uint16_t>(skipped_ ? 1 : 0)};
+      .skipped = static_cast<std::uint8_t>(skipped_ ? 1 : 0),
+      .is_full = static_cast<std::uint8_t>(is_full_ ? 1 : 0)};
   SetReply(wire::OneReply<wire::GenerateResult>{result});
 }
 
 void GenerationRequest::ConcludeSkipping() {
   skipped_ = true;
   Conclude();
+}
+
+std::optional<std::chrono::milliseconds> GenerationRequest::room_wait() const {
+  if (params_.room_wait_ms == 0) return std::nullopt;
+  return std::chrono::milliseconds(std::max(params_.room_wait_ms, 0));
+}
+
+bool GenerationRequest::EndFull() {
+  if (params_.predict_max != -1 || prompt_left() > 0 || run_.left() == 0 || has_piece()) {
+    return false;
+  }
+  finish_ = wire::kFinishLength;
+  is_full_ = true;
+  skipped_ = run_.has_drawn_left();
+  run_.DropForced();
+  if (unseen_.is_shown) unseen_ = {};
+  if (reads_text_) {
+    std::string held(stops_.Feed(detokenizer_.Flush()));
+    held += stops_.Flush();
+    if (has_text_) unseen_.text += held;
+  }
+  if (!unseen_.tokens.empty() || !unseen_.text.empty()) {
+    StreamPiece(unseen_.tokens, unseen_.text, {});
+  }
+  unseen_.is_shown = true;
+  if (!finishing()) Conclude();
+  return true;
 }
 
 void GenerationRequest::OnCancel() {

@@ -121,18 +121,20 @@ void GenerationRequest::SearchBreakers() {
 }
 
 std::span<const TokenId> GenerationRequest::opening_prompt() const {
+  if (given_left() > 0 && gives_from_start()) return given_;
   if (cells_held_ != 0 || prompt_left() == 0 || has_failed() || state_.grammar_job) return {};
   return prompt_;
 }
 
 void GenerationRequest::SkipTo(std::size_t cells) {
   if (!started_) started_ = Clock::now();
-  prompt_done_ = cells;
+  (given_left() > 0 ? given_done_ : prompt_done_) = cells;
   next_pos_ = Pos{static_cast<std::int32_t>(cells)};
 }
 
 std::size_t GenerationRequest::wanted_tokens() const {
   if (finishing() || has_piece() || runs_alone() || takes_back() || state_.grammar_job) return 0;
+  if (given_left() > 0) return given_left();
   if (state_.last_row.is_on_fork()) return 1;
   return prompt_left() > 0 ? prompt_left() : run_.left();
 }
@@ -143,7 +145,31 @@ bool GenerationRequest::is_last_run() const {
          predicted_ + run_.forced_left() == static_cast<std::size_t>(params_.predict_max);
 }
 
+// After the given tokens there is room for a block of further ones, so that the request does not
+// give them back again at once.
+std::size_t GenerationRequest::promised_tokens() const {
+  return given_left() > 0 ? given_left() + layout::kBlockCells : wanted_tokens();
+}
+
+std::optional<std::uint32_t> GenerationRequest::kept_cells() const {
+  if (finishing() || prompt_left() > 0 || resumed_ || takes_back() || cancelling_ ||
+      state_.last_row.exists()) {
+    return std::nullopt;
+  }
+  return cells_held_ + static_cast<std::uint32_t>(prompt_.size());
+}
+
+void GenerationRequest::OnGivenBack(std::vector<TokenId> tokens, Pos pos) {
+  given_ = std::move(tokens);
+  given_done_ = 0;
+  next_pos_ = pos;
+  // The request could take no prefix, because its sequence was not empty.
+  const bool shares = opening().reuse.limit == PrefixLimit::kNotEmpty;
+  if (gives_from_start() && shares) opening().may_take = true;
+}
+
 bool GenerationRequest::needs_row(std::size_t tokens) const {
+  if (given_left() > 0) return false;
   if (prompt_left() > 0) {
     return tokens == prompt_left() && (params_.predict_max != 0 || state_.keeps_logits);
   }
@@ -155,7 +181,9 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
   if (!started_) started_ = Clock::now();
   item.sequence = sequence();
   item.pos = next_pos_;
-  if (state_.last_row.is_on_fork()) {
+  if (given_left() > 0) {
+    item.tokens = std::span(given_).subspan(given_done_, std::min(tokens_max, given_left()));
+  } else if (state_.last_row.is_on_fork()) {
     state_.last_row.Fill(item);
   } else if (prompt_left() > 0) {
     item.tokens = std::span(prompt_).subspan(prompt_done_, std::min(tokens_max, prompt_left()));
@@ -175,8 +203,9 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
   item.logits = row;
   item.applied = applied();
   // A generation keeps the recurrent state at the end of the prompt and at the end of the answer.
-  item.keeps_state = state_.last_row.is_on_fork() ? false
-                     : prompt_left() > 0          ? item.tokens.size() == prompt_left()
+  item.keeps_state = given_left() > 0               ? item.tokens.size() == given_left()
+                     : state_.last_row.is_on_fork() ? false
+                     : prompt_left() > 0            ? item.tokens.size() == prompt_left()
                                          : item.tokens.size() == run_.left() && is_last_run();
   return true;
 }
@@ -185,6 +214,13 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
   if (!item.status) {
     if (!cancelled()) return FailWith(item.status.error());
     return EndWith({Code::kCancelled, "cancelled; committed tokens stay"});
+  }
+  if (given_left() > 0) {
+    given_done_ += item.tokens.size();
+    next_pos_.value += static_cast<std::int32_t>(item.tokens.size());
+    if (given_left() == 0) given_.clear();
+    if (given_.empty()) given_done_ = 0;
+    return;
   }
   if (state_.last_row.is_on_fork()) {
     state_.last_row.DropFork();
@@ -207,6 +243,7 @@ void GenerationRequest::Finish(const StepItem& item, std::span<const float> row)
     if (run_.left() > 0) return;
   }
   if (cancelling_) return AppendingRequest::OnCancel();
+  if (skips_open_) return ConcludeSkipping();
   if (known_) return AdoptKnown(row);
   if (finish_) return Conclude();
   Draw(row);
@@ -275,7 +312,13 @@ void GenerationRequest::EndCatchingUp() {
   const bool is_prompt_done = prompt_left() == 0;
   if (is_prompt_done && !finish_ && params_.predict_max == 0) finish_ = wire::kFinishLength;
   const bool skips = resumed_->is_last_open() && finish_ && skips_last();
-  if (skips) {
+  if (resumed_->lacks_last()) {
+    // The last committed token is computed again in every case. A token that may be skipped stays
+    // open behind it.
+    skips_open_ = skips;
+    if (skips) known_.reset();
+    ComputeLastAgain();
+  } else if (skips) {
     ConcludeSkipping();
   } else if (resumed_->is_last_open() && !known_) {
     BeginRun(resumed_->last());
@@ -294,13 +337,17 @@ void GenerationRequest::EndCatchingUp() {
 
 void GenerationRequest::OnTakenBack() {
   next_pos_.value -= static_cast<std::int32_t>(resumed_->take_back());
+  ComputeLastAgain();
+  resumed_.reset();
+}
+
+void GenerationRequest::ComputeLastAgain() {
   if (const std::optional<TokenId> token = resumed_->last_committed()) {
     // The tokens that the grammar forces after this one follow with the next draw.
     run_.Begin(*token);
   } else {
     --prompt_done_;
   }
-  resumed_.reset();
 }
 
 std::optional<Pos> GenerationRequest::FirstAppended() const {

@@ -98,13 +98,20 @@ class GenerationRequest final : public AppendingRequest, public LoneWork {
   bool ends_with(const StepItem&) const override { return false; }
   void Finish(const StepItem& item, std::span<const float> row) override;
   void OnCancel() override;
+  bool wants_prompt() const override { return prompt_left() > 0; }
+  std::optional<std::chrono::milliseconds> room_wait() const override;
+  bool EndFull() override;
+  std::size_t promised_tokens() const override;
+  std::optional<std::uint32_t> kept_cells() const override;
+  void OnGivenBack(std::vector<TokenId> tokens, Pos pos) override;
+  std::size_t given_left() const override { return given_.size() - given_done_; }
   // runs_alone returns true while DRY's breakers are searched, before the first draw of a
   // generation without a prompt, and while the tokens of an earlier attempt are processed again.
   // It also returns true when the grammar is ready.
   bool runs_alone() const override {
     if (state_.grammar_job) return state_.grammar_job->is_done() && !finishing();
-    return (breaker_search_ || resumed_ || state_.last_row.is_kept()) && !has_piece() &&
-           !takes_back();
+    return given_left() == 0 && (breaker_search_ || resumed_ || state_.last_row.is_kept()) &&
+           !has_piece() && !takes_back();
   }
   void RunAlone(Engine& engine) override;
   std::uint64_t TakeSampledCount() override { return std::exchange(sampled_count_, 0); }
@@ -120,6 +127,10 @@ class GenerationRequest final : public AppendingRequest, public LoneWork {
   std::optional<Pos> FirstAppended() const override;
   void OnTakenBack() override;
   std::size_t prompt_left() const { return prompt_.size() - prompt_done_; }
+  // Returns whether the sequence has given back all of its cells.
+  bool gives_from_start() const {
+    return next_pos_.value == static_cast<std::int32_t>(given_done_);
+  }
   bool skips_last() const { return (params_.flags & wire::kSkipLast) != 0; }
   // Returns whether the run's last token is the answer's last one.
   bool is_last_run() const;
@@ -127,7 +138,7 @@ class GenerationRequest final : public AppendingRequest, public LoneWork {
   // token's row is kept or can be computed.
   bool adopts_last() const {
     return resumed_ && resumed_->is_last_open() &&
-           (state_.last_row.exists() || resumed_->take_back() > 0);
+           (state_.last_row.exists() || resumed_->take_back() > 0 || resumed_->lacks_last());
   }
   void SearchBreakers();
   void TakeGrammar();
@@ -153,6 +164,8 @@ class GenerationRequest final : public AppendingRequest, public LoneWork {
   // processed.
   void CatchUp();
   void EndCatchingUp();
+  // Computes the last committed token, whose cell is gone, with its row of logits.
+  void ComputeLastAgain();
   // Sets how many draws the last committed token took, as its record tells. CatchUp counts one.
   void RestoreLastDraws();
   // Returns the text that may be shown after a drawn token; text that may begin a stop string is
@@ -185,6 +198,10 @@ class GenerationRequest final : public AppendingRequest, public LoneWork {
   Pos next_pos_;
   std::size_t prompt_done_ = 0;
   TokenRun run_;  // the tokens that are computed next
+  // The tokens that the sequence has given back, which are computed before run_, and how many of
+  // them are committed again.
+  std::vector<TokenId> given_;
+  std::size_t given_done_ = 0;
   // Committed forced tokens and their text, which the next piece shows before its drawn token.
   struct Unseen {
     std::vector<TokenId> tokens;
@@ -202,7 +219,10 @@ class GenerationRequest final : public AppendingRequest, public LoneWork {
   std::optional<Known> known_;
   // The reason of the end; set when the last token is drawn.
   std::optional<wire::FinishReason> finish_;
-  bool skipped_ = false;  // true: the last token is not computed (kSkipLast)
+  bool skipped_ = false;  // true: the last token is not computed (kSkipLast, is_full_)
+  bool is_full_ = false;  // true: ended by EndFull
+  // True: the answer ends when the run is committed; its last token is not computed (kSkipLast).
+  bool skips_open_ = false;
   // True: the request ends with kCancelled after the drawn token is computed.
   bool cancelling_ = false;
   std::uint32_t predicted_ = 0;

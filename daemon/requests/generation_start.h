@@ -35,6 +35,9 @@ struct GenerationResumption {
   // The number of last cells that are computed again, because the logits after their tokens were
   // lost. With is_last_drawn: at most 1, and the sampler adapts to the last token of `drawn`.
   std::size_t take_back = 0;
+  // True: the last committed token has no cell, because the sequence has given it back, and is
+  // computed with its row of logits; take_back is 0.
+  bool lacks_last = false;
 };
 
 class ResumedDraws {
@@ -72,6 +75,7 @@ class ResumedDraws {
   }
   // Returns the number of last cells that are removed and computed again.
   std::size_t take_back() const { return from_.take_back; }
+  bool lacks_last() const { return from_.lacks_last; }
 
  private:
   const GenerationResumption from_;

@@ -7,6 +7,8 @@
 #include "shm/piece_codec.h"
 
 namespace kvd {
+
+void StepMember::OnGivenBack(std::vector<TokenId>, Pos) {}
 namespace {
 
 // Error messages are cut to kMessageBytesMax bytes, so that they fit into the smallest arena and

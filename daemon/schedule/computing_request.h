@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -130,6 +131,26 @@ class StepMember {
   // Finish takes the step's result for the item that Fill filled last. `row` is the row that was
   // given to Fill.
   virtual void Finish(const StepItem& item, std::span<const float> row) = 0;
+  // Returns whether the next tokens are those of a prompt, of which the client has seen no answer.
+  virtual bool wants_prompt() const { return false; }
+  // Returns how many tokens the scheduler promises room for before the first of them is computed.
+  virtual std::size_t promised_tokens() const { return wanted_tokens(); }
+  // Returns how many of the sequence's cells must stay if the request gives cells back for lack of
+  // room (Sequences::GiveBack): those before its answer. nullopt: it gives none back at the moment.
+  virtual std::optional<std::uint32_t> kept_cells() const { return std::nullopt; }
+  // The sequence has given back the cells of `tokens`, and ends at `pos` now. The request computes
+  // them again before anything else, and sends nothing of them. REQUIRES: kept_cells().
+  virtual void OnGivenBack(std::vector<TokenId> tokens, Pos pos);
+  // Returns how many tokens of the sequence are computed again, because it has given them back.
+  virtual std::size_t given_left() const { return 0; }
+  // Returns how long the request waits for room in the memory; 0: it fails at once; nullopt: as
+  // long as the daemon's options say.
+  virtual std::optional<std::chrono::milliseconds> room_wait() const {
+    return std::chrono::milliseconds(0);
+  }
+  // The sequence has all the room that it can get: ends an answer that has no limit. Returns false
+  // if the answer has one.
+  virtual bool EndFull() { return false; }
   // Returns the number of tokens that Finish has drawn since the last call.
   virtual std::uint64_t TakeSampledCount() = 0;
 
@@ -222,6 +243,7 @@ class ComputingRequest {
   void EndWith(const Error& error);
   // Informs the request that some of its tokens are committed.
   void NoteAppended() { has_appended_ = true; }
+  bool has_appended() const { return has_appended_; }
   // Returns whether the final answer is known; other requests may then use the sequence.
   bool finishing() const { return final_.has_value(); }
   // Sends the waiting piece and the final answer. Returns false if there is no room at the moment.

@@ -16,7 +16,7 @@ bool IsOpening(const ScheduledRequest& request) {
 // scheduler gives the request a share of a step.
 bool MayLead(const ScheduledRequest& request) {
   return IsOpening(request) && !request.step->opening().is_ephemeral &&
-         !request.opening.is_stalled && !request.request->waits_for_room();
+         !request.opening.is_stalled && !request.parking && !request.request->waits_for_room();
 }
 
 std::size_t CommonTokens(std::span<const TokenId> a, std::span<const TokenId> b) {
@@ -91,12 +91,14 @@ void PrefixSharing::Take(ScheduledRequest& request, SequenceHandle loaded) {
   // If the sequence no longer exists, the next step reports the error.
   if (!taken) return;
   const std::size_t done = step.opening_done();
-  reuse.limit = taken->limit;
+  if (step.given_left() == 0) reuse.limit = taken->limit;
   if (has_state_ && taken->common > taken->cells) opening.keep_at = taken->common;
   if (taken->cells <= done) return;
-  if (reuse.tokens == 0) hits_.fetch_add(1, std::memory_order_relaxed);
-  reuse.tokens += static_cast<std::uint32_t>(taken->cells - done);
-  reuse.origin = taken->origin;
+  if (step.given_left() == 0) {  // else the cells are not those of the prompt
+    if (reuse.tokens == 0) hits_.fetch_add(1, std::memory_order_relaxed);
+    reuse.tokens += static_cast<std::uint32_t>(taken->cells - done);
+    reuse.origin = taken->origin;
+  }
   step.SkipTo(taken->cells);
 }
 

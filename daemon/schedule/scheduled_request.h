@@ -2,9 +2,11 @@
 // and the turns of their work between steps.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -70,6 +72,14 @@ struct OpeningState {
   std::shared_ptr<PromptLoad> load;  // the cache entry that the request waits for; null: none
 };
 
+// A request that waits for room in the memory (daemon/schedule/room_queue.h).
+struct Parking {
+  std::chrono::steady_clock::time_point since{};      // of the last progress of its owner
+  std::chrono::steady_clock::time_point look_from{};  // before it, the request just waits
+  bool is_owner_limit = false;                        // its owner's limit is used up, not the pool
+  Error reason = {};
+};
+
 struct ScheduledRequest {
   explicit ScheduledRequest(std::shared_ptr<ComputingRequest> taken_in)
       : request(std::move(taken_in)),
@@ -90,6 +100,7 @@ struct ScheduledRequest {
   SequencePreparation preparation;  // the preparation of the request's sequence for the next step
   AppendPromise promise;  // the promise for the request's tokens; valid once is_admitted is set
   bool is_admitted = false;
+  std::optional<Parking> parking;
   bool is_cancel_seen = false;  // true: OnCancel was called
   bool is_stalled = false;      // true: there was no room for the request's output in this round
   // True: the request may hold buffers, cells or state slots for its work.

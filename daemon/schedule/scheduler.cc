@@ -29,6 +29,7 @@ Scheduler::Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions 
       planner_(engine.options().ubatch_tokens),
       clock_(options_.step_seconds_max),
       sharing_(engine, options_.prompt_cache),
+      room_(engine, options_.room_wait, options_.now),
       defragmentation_(engine, options_.defrag_threshold),
       has_idle_work_(options_.idle_work != nullptr) {}
 
@@ -142,9 +143,15 @@ void Scheduler::Run() {
     const MutexLock lock(mutex_);
     if (stopping_) break;
     while (!worked && !woken_) {
-      if (!has_idle_work_) {
+      std::optional<std::chrono::steady_clock::time_point> until;
+      if (room_.is_waited_for()) {
+        until = options_.now() + RoomQueue::kLookEvery;
+      } else if (has_idle_work_) {
+        until = idle_from_;
+      }
+      if (!until) {
         wake_.Wait(mutex_);
-      } else if (!wake_.WaitUntil(mutex_, *idle_from_)) {
+      } else if (!wake_.WaitUntil(mutex_, *until)) {
         break;
       }
     }
@@ -249,7 +256,7 @@ void Scheduler::ListCandidates() {
   candidates_.clear();
   for (const ScheduledRequest& active : active_) {
     const ComputingRequest* const request = active.request.get();
-    const bool computes = !request->finishing() && !active.opening.waits;
+    const bool computes = !request->finishing() && !active.opening.waits && !active.parking;
     const std::size_t left = computes ? WorkLeft(active) : 0;
     const std::size_t work = active.has_begun_work ? left : 0;
     StepCandidate candidate{.session = request->session().id(),
@@ -276,6 +283,7 @@ void Scheduler::FillStep() {
   do {
     sharing_.Prepare(active_);
     LookForPreparations();
+    room_.Look(active_);
     work_turns_.Begin(active_);
     ListCandidates();
     items_.clear();
@@ -297,10 +305,14 @@ void Scheduler::FillStep() {
 // room.
 Status Scheduler::Admit(ScheduledRequest& request) {
   if (request.is_admitted || request.wanted_tokens() <= 1) return {};
-  KVD_TRY(request.promise,
-          engine_.memory().steps().Promise(request.request->sequence(), request.wanted_tokens()));
+  KVD_TRY(request.promise, engine_.memory().steps().Promise(request.request->sequence(),
+                                                            request.step->promised_tokens()));
   request.is_admitted = true;
   return {};
+}
+
+bool Scheduler::HasParked(ScheduledRequest& request, const Status& status) {
+  return !status && status.error().code == Code::kNoSpace && room_.Park(request, status.error());
 }
 
 bool Scheduler::FillItems(std::span<const StepShare> shares) {
@@ -323,7 +335,7 @@ bool Scheduler::FillItems(std::span<const StepShare> shares) {
     }
     ScheduledRequest& active = active_[share.candidate];
     if (Status admitted = Admit(active); !admitted) {
-      active.request->FailWith(admitted.error());
+      if (!HasParked(active, admitted)) active.request->FailWith(admitted.error());
       any_left_out = true;
       continue;
     }
@@ -398,9 +410,11 @@ bool Scheduler::Step() {
       if ((parts_[i].row == nullptr) != in_place) continue;
       ScheduledRequest& active = active_[parts_[i].candidate];
       ComputingRequest& request = *active.request;
+      if (HasParked(active, items_[i].status)) continue;
       if (items_[i].status) {
         planner_.AddServed(candidates_[parts_[i].candidate], items_[i].tokens.size());
         request.NoteAppended();
+        room_.NoteProgress(active_, active);
       }
       if (active.step->ends_with(items_[i])) Forget(active);
       active.step->Finish(items_[i], parts_[i].row != nullptr
@@ -420,6 +434,9 @@ void Scheduler::Settle() {
   for (ScheduledRequest& active : active_) {
     ComputingRequest& request = *active.request;
     if (request.finishing()) {
+      if (active.step != nullptr && active.step->given_left() > 0) {
+        (void)engine_.memory().sequences().ForgetGiven(request.sequence());
+      }
       Forget(active);
       active.preparation.Drop();
       active.promise = {};

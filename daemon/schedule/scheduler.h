@@ -30,6 +30,7 @@
 #include "daemon/schedule/defragmentation.h"
 #include "daemon/schedule/idle_work.h"
 #include "daemon/schedule/prefix_sharing.h"
+#include "daemon/schedule/room_queue.h"
 #include "daemon/schedule/scheduled_request.h"
 #include "daemon/schedule/step_clock.h"
 #include "daemon/schedule/step_planner.h"
@@ -50,6 +51,8 @@ struct SchedulerOptions {
   double defrag_threshold = 0.0;
   // The prompt cache, which outlives the scheduler; null: the daemon has no prompt cache.
   PromptCache* prompt_cache = nullptr;
+  // How long a request waits for room while no request of its owner progresses; 0: not at all.
+  std::chrono::milliseconds room_wait{60'000};
   // Work for the time in which no request computes; null: none.
   IdleWork* idle_work = nullptr;
   // Idle work begins so long after the last request has ended.
@@ -120,6 +123,8 @@ class Scheduler {
   // Chooses the requests that compute, and fills items_, parts_ and works_.
   void FillStep();
   Status Admit(ScheduledRequest& request);
+  // Whether the request waits for room now, because `status` says that there is none.
+  bool HasParked(ScheduledRequest& request, const Status& status);
   // Fills items_ and parts_ for the shares. Returns true if a request has newly stalled or was
   // refused; the caller then plans again if no other request was chosen.
   bool FillItems(std::span<const StepShare> shares);
@@ -155,6 +160,7 @@ class Scheduler {
   StepPlanner planner_;
   StepClock clock_;
   PrefixSharing sharing_;
+  RoomQueue room_;
   std::vector<ScheduledRequest> active_;  // the requests in order of arrival
   // The leaders of waiting requests, sorted by address.
   std::vector<const ComputingRequest*> awaited_;

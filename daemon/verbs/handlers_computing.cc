@@ -174,8 +174,9 @@ Result<Outcome> Service::Do(const Call<wire::DecodeArgs>& call) {
                 " bytes, the arena has ", call.session->output_bytes_max());
   }
   KVD_TRY(std::vector<TokenId> tokens, wire::ParseTokens(call.payload, vocab_size));
-  const SequenceInfo& info = call.sequence;
+  SequenceInfo info = call.sequence;
   KVD_TRY(const Progress progress, ProgressOf(call, info, tokens));
+  KVD_CHECK_OK(TakeGiven(false, &info));
   KVD_TRY(const auto resumption, ResumeDecode(call.submission, logits, progress, tokens.size()));
   const auto done = static_cast<std::int64_t>(progress.done);
   KVD_TRY(const Pos next, CheckNextPos(info, call.args.pos.value + done, tokens.size()));
@@ -252,9 +253,7 @@ Status Service::BeginGrammar(const VerbRequest& request, const SequenceInfo& inf
   std::uint32_t begin = first_cell + prompt;
   if (kept) {
     begin = std::min(kept->begin, first_cell);
-    std::vector<Pos> positions;
-    KVD_CHECK_OK(memory_.holds().ReadCells(info.handle, begin, first_cell - begin, &wanted.past,
-                                           &positions));
+    KVD_TRY(wanted.past, TokensOf(info, begin, first_cell));
     wanted.past.insert(wanted.past.end(), generate.tokens.begin(), generate.tokens.end());
   }
   state->kept_grammar = {.hash = generate.grammar_hash, .begin = begin};
@@ -263,17 +262,45 @@ Status Service::BeginGrammar(const VerbRequest& request, const SequenceInfo& inf
   return {};
 }
 
+// Tokens that have given their cells back belong to the request that has drawn them. They are lost
+// if another request follows instead of a retry of it.
+Result<std::vector<TokenId>> Service::TakeGiven(bool is_retry, SequenceInfo* info) {
+  if (info->given_count == 0) return std::vector<TokenId>{};
+  if (is_retry) return memory_.sequences().GivenTokens(info->handle);
+  KVD_CHECK_OK(scheduler_.CheckIdle(info->handle));
+  KVD_CHECK_OK(memory_.sequences().ForgetGiven(info->handle));
+  KVD_TRY(*info, memory_.sequences().Query(info->handle));
+  return std::vector<TokenId>{};
+}
+
 Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
   KVD_CHECK_OK(CheckDecoder(engine_.config()));
   const std::uint32_t vocab_size = engine_.config().vocab_size;
   KVD_TRY(wire::GenerateRequest generate, wire::ParseGenerate(call.payload, vocab_size));
-  const SequenceInfo& info = call.sequence;
+  SequenceInfo info = call.sequence;
   KVD_TRY(const Progress progress, ProgressOf(call, info, generate.tokens));
   KVD_TRY(auto resumption, ResumeGeneration(call.submission, progress, generate, vocab_size));
+  KVD_TRY(std::vector<TokenId> given, TakeGiven(progress.is_known, &info));
+  const bool has_given = !given.empty();
   const auto done = static_cast<std::int64_t>(progress.done);
-  const std::int64_t wanted_pos = call.args.pos ? call.args.pos->value + done : info.next_pos.value;
-  KVD_TRY(const Pos pos, CheckNextPos(info, wanted_pos, generate.tokens.size()));
+  SequenceInfo whole = info;
+  whole.next_pos.value += static_cast<std::int32_t>(given.size());
+  const std::int64_t wanted_pos =
+      call.args.pos ? call.args.pos->value + done : whole.next_pos.value;
+  KVD_TRY(const Pos pos, CheckNextPos(whole, wanted_pos, generate.tokens.size()));
   KVD_CHECK_OK(CheckTokenCount(generate.tokens.size()));
+  if (has_given && resumption) {
+    const bool needs_row = resumption->is_last_drawn && NeedsLastRow(generate);
+    const std::size_t again = std::max<std::size_t>(resumption->take_back, needs_row ? 1 : 0);
+    if (again > given.size()) {  // tokens that have cells are computed again too
+      KVD_CHECK_OK(memory_.sequences().ForgetGiven(info.handle));
+      resumption->take_back = again - given.size();
+    } else if (again > 0) {
+      resumption->take_back = 0;
+      resumption->lacks_last = true;
+    }
+    given.resize(given.size() - std::min(again, given.size()));
+  }
   // Drops the scratch sequence of an earlier attempt with kContinue.
   if (call.is_again()) DropPartsOf(call);
   GenerationState state;
@@ -301,7 +328,7 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
     const std::size_t predicted = progress.predicted.size();
     SetAdaptation(info.sampler, own_first + predicted, predicted, &state);
   }
-  if (resumption &&
+  if (resumption && !resumption->lacks_last &&
       (resumption->take_back == 1 || (resumption->is_last_drawn && NeedsLastRow(generate)))) {
     // The row after the last committed token was lost; it is computed on a fork, so that the
     // sequence and the record of its sampler stay whole, however many attempts follow. If that is
@@ -327,12 +354,9 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
     const auto& stored = call.session->identity().stored;
     generate.params.seed = stored ? SeedOf(SessionSeed(*stored), call.id()) : DrawSeed();
   }
-  std::vector<TokenId> history;
-  std::vector<Pos> positions;
-  if (const std::uint32_t cells = HistoryCells(generate, progress.first_cell); cells > 0) {
-    KVD_CHECK_OK(memory_.holds().ReadCells(info.handle, progress.first_cell - cells, cells,
-                                           &history, &positions));
-  }
+  const std::uint32_t history_cells = HistoryCells(generate, progress.first_cell);
+  KVD_TRY(const std::vector<TokenId> history,
+          TokensOf(info, progress.first_cell - history_cells, progress.first_cell));
   KVD_CHECK_OK(BeginGrammar(call, info, generate, kept_grammar,
                             static_cast<std::uint32_t>(progress.first_cell), &state));
   KVD_TRY(auto generation,
@@ -340,6 +364,7 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
                                     std::move(generate), history, engine_.vocabulary(), vocab_size,
                                     std::move(state), std::move(resumption)));
   generation->opening() = OpeningFor(call, info, false);
+  if (has_given) generation->OnGivenBack(std::move(given), info.next_pos);
   KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, info));
   generation->SetAcquired(std::move(acquired));
   KVD_CHECK_OK(scheduler_.Submit(std::move(generation)));

@@ -212,6 +212,25 @@ void Service::DropPartsOf(const VerbRequest& request) {
   }
 }
 
+Result<std::vector<TokenId>> Service::TokensOf(const SequenceInfo& info, std::uint32_t begin,
+                                               std::uint32_t end) const {
+  std::vector<TokenId> tokens;
+  if (begin < std::min(end, info.cell_count)) {
+    std::vector<Pos> positions;
+    KVD_CHECK_OK(memory_.holds().ReadCells(
+        info.handle, begin, std::min(end, info.cell_count) - begin, &tokens, &positions));
+  }
+  if (end <= info.cell_count) return tokens;
+  KVD_TRY(const std::vector<TokenId> given, memory_.sequences().GivenTokens(info.handle));
+  const std::size_t first = std::max(begin, info.cell_count) - info.cell_count;
+  const std::size_t last = std::min<std::size_t>(end - info.cell_count, given.size());
+  if (first < last) {
+    tokens.insert(tokens.end(), given.begin() + static_cast<std::ptrdiff_t>(first),
+                  given.begin() + static_cast<std::ptrdiff_t>(last));
+  }
+  return tokens;
+}
+
 Result<Service::Progress> Service::ProgressOf(const VerbRequest& request, const SequenceInfo& info,
                                               std::span<const TokenId> prompt) const {
   Progress progress{.first_cell = info.cell_count, .done = 0, .predicted = {}, .is_known = false};
@@ -228,11 +247,9 @@ Result<Service::Progress> Service::ProgressOf(const VerbRequest& request, const 
   if (!info.request_first_cell) return gone("its sequence was edited since");
   progress.is_known = true;
   progress.first_cell = *info.request_first_cell;
-  progress.done = info.cell_count - progress.first_cell;
-  std::vector<TokenId> tokens;
-  std::vector<Pos> positions;
-  KVD_CHECK_OK(memory_.holds().ReadCells(info.handle, progress.first_cell, info.cell_count, &tokens,
-                                         &positions));
+  const std::uint32_t end = info.cell_count + info.given_count;
+  progress.done = end - progress.first_cell;
+  KVD_TRY(const std::vector<TokenId> tokens, TokensOf(info, progress.first_cell, end));
   const std::size_t own = std::min(tokens.size(), prompt.size());
   if (tokens.size() != progress.done ||
       !std::ranges::equal(std::span(tokens).first(own), prompt.first(own))) {

@@ -96,6 +96,11 @@ class Service {
     bool is_known = false;           // true: an earlier attempt is recorded
   };
 
+  Result<std::vector<TokenId>> TakeGiven(bool is_retry, SequenceInfo* info);
+  // The tokens at the ordinals [begin, end), with those that have given their cells back.
+  Result<std::vector<TokenId>> TokensOf(const SequenceInfo& info, std::uint32_t begin,
+                                        std::uint32_t end) const;
+
   // ---- service.cc: the path that all verbs share
   // Runs the verb of row kIndex of the table of verbs: answers a retry of an applied request from
   // the request's record, finds the sequences that the arguments name, and calls the verb's

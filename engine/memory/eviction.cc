@@ -26,8 +26,15 @@ bool IsMet(const MemoryStore& store, const Need& need, const Coming& coming)
   return need.states == 0 || store.states.free_slots() + CountSpareStates(store) >= need.states;
 }
 
-// Whether evicting all retained sequences would meet the need; need.list_units is ignored.
-bool CanBeMet(const MemoryStore& store, const Need& need) KVD_REQUIRES(store.mutex) {
+std::uint64_t CountUsedOrFree(const MemoryStore& store, std::uint32_t group)
+    KVD_REQUIRES(store.mutex) {
+  return std::uint64_t{store.tables.blocks[group].used_blocks()} +
+         store.allocators[group].free_blocks();
+}
+
+}  // namespace
+
+bool CanBeMet(const MemoryStore& store, const Need& need) {
   for (std::uint32_t group = 0; group < store.group_count(); ++group) {
     const std::uint64_t blocks =
         store.allocators[group].free_blocks() + store.tables.blocks[group].reclaimable_blocks();
@@ -40,14 +47,6 @@ bool CanBeMet(const MemoryStore& store, const Need& need) KVD_REQUIRES(store.mut
                                      store.tables.states.reclaimable_slots() >=
                                  need.states;
 }
-
-std::uint64_t CountUsedOrFree(const MemoryStore& store, std::uint32_t group)
-    KVD_REQUIRES(store.mutex) {
-  return std::uint64_t{store.tables.blocks[group].used_blocks()} +
-         store.allocators[group].free_blocks();
-}
-
-}  // namespace
 
 void MakeRoom(MemoryStore& store, const Need& need, std::array<std::uint32_t, 2> kept) {
   Coming coming = {};

@@ -30,6 +30,8 @@ inline constexpr std::array<std::uint32_t, 2> kNoneKept = {layout::kNoSlot, layo
 // cannot be met. REQUIRES: no transaction is open, and no part of a step is being reserved.
 void MakeRoom(MemoryStore& store, const Need& need, std::array<std::uint32_t, 2> kept = kNoneKept)
     KVD_REQUIRES(store.mutex);
+// Whether evicting all retained sequences would meet the need; need.list_units is ignored.
+bool CanBeMet(const MemoryStore& store, const Need& need) KVD_REQUIRES(store.mutex);
 // Evicts sequences until 1/16 of the list arena is free, so that lists can be rewritten.
 void MakeRoomForLists(MemoryStore& store, std::array<std::uint32_t, 2> kept = kNoneKept)
     KVD_REQUIRES(store.mutex);

@@ -12,7 +12,7 @@ namespace {
 layout::SequenceRecord EmptyRecord() {
   layout::SequenceRecord record = {};
   for (layout::ListRoot& root : record.extents) root = kEmptyList;
-  record.checkpoints = kEmptyList;
+  record.checkpoints = record.given = kEmptyList;
   record.state_slot = record.logits_slot = layout::kNoSlot;
   return record;
 }

@@ -30,7 +30,7 @@ void AppendCellRecords(const ExtentView& view, std::uint32_t begin, std::uint32_
 
 Status Holds::Begin(SequenceHandle handle, SequenceHold* hold) {
   const MutexLock lock(store_.mutex);
-  KVD_TRY(const FoundSequence found, store_.Find(handle));
+  KVD_TRY(const FoundSequence found, store_.FindWhole(handle));
   const layout::SequenceRecord& record = *found.record;
   KVD_ASSERT(!hold->is_held);
   hold->info = store_.Describe(found.index);

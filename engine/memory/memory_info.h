@@ -47,8 +47,16 @@ struct SequenceInfo {
   SessionId request_session = SessionId::kNone;
   RequestId request{};
   std::optional<std::uint32_t> request_first_cell;
+  // Number of tokens behind the cells that have given their cells back (Sequences::GiveBack).
+  std::uint32_t given_count = 0;
   // State of the sampler after its last drawn token; flags 0: no state is kept.
   layout::SamplerRecord sampler{};
+};
+
+// Cells that a sequence could give back.
+struct GivableCells {
+  std::uint32_t first = 0;  // ordinal of the first of them
+  std::uint32_t count = 0;
 };
 
 // One edit of a sequence: a copy of its layout::EditRecord.

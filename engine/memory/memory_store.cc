@@ -56,7 +56,26 @@ Result<FoundSequence> MemoryStore::Find(SequenceHandle handle) const {
   return Fail(Code::kNotFound, HandleText(handle), ": no such handle");
 }
 
+Status MemoryStore::CheckWhole(SequenceHandle handle, const layout::SequenceRecord& record) {
+  if (record.given.entry_count == 0) return {};
+  return Fail(Code::kBusy, HandleText(handle), ": ",
+              record.given_from + record.given.entry_count - record.cell_count,
+              " of its tokens have given their cells back and are computed again");
+}
+
+Result<FoundSequence> MemoryStore::FindWhole(SequenceHandle handle) const {
+  KVD_TRY(const FoundSequence found, Find(handle));
+  KVD_CHECK_OK(CheckWhole(handle, *found.record));
+  return found;
+}
+
 Result<FoundSequence> MemoryStore::FindMutable(SequenceHandle handle) const {
+  KVD_TRY(const FoundSequence found, FindUnpublished(handle));
+  KVD_CHECK_OK(CheckWhole(handle, *found.record));
+  return found;
+}
+
+Result<FoundSequence> MemoryStore::FindUnpublished(SequenceHandle handle) const {
   KVD_TRY(const FoundSequence found, Find(handle));
   if ((found.record->flags & layout::kSequencePublished) != 0) {
     return Fail(Code::kPermission, HandleText(handle),
@@ -183,7 +202,10 @@ SequenceInfo MemoryStore::Describe(std::uint32_t index) const {
   info.edit_number = record.edit_number;
   info.request_session = static_cast<SessionId>(record.request_session);
   info.request = static_cast<RequestId>(record.request);
-  if (record.request != 0 && record.request_first_cell <= record.cell_count) {
+  if (record.given.entry_count != 0) {
+    info.given_count = record.given_from + record.given.entry_count - record.cell_count;
+  }
+  if (record.request != 0 && record.request_first_cell <= record.cell_count + info.given_count) {
     info.request_first_cell = record.request_first_cell;
   }
   info.sampler = record.sampler;

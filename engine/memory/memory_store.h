@@ -122,9 +122,13 @@ struct MemoryStore {
   // Returns unused slabs to the system; no effect if another thread holds growth_mutex.
   void ReturnUnusedSlabs() KVD_EXCLUDES(mutex);
 
-  // ---- find. Errors: kNotFound; FindMutable also kPermission (published).
+  // ---- find. Errors: kNotFound; FindUnpublished and FindMutable also kPermission (published);
+  // FindWhole and FindMutable also kBusy (tokens of the sequence have given their cells back).
   Result<FoundSequence> Find(SequenceHandle handle) const KVD_REQUIRES(mutex);
+  Result<FoundSequence> FindWhole(SequenceHandle handle) const KVD_REQUIRES(mutex);
+  Result<FoundSequence> FindUnpublished(SequenceHandle handle) const KVD_REQUIRES(mutex);
   Result<FoundSequence> FindMutable(SequenceHandle handle) const KVD_REQUIRES(mutex);
+  static Status CheckWhole(SequenceHandle handle, const layout::SequenceRecord& record);
   // The cells with positions in `range`. Error: kInvalidArgument (invalid range).
   Result<CellRange> FindCells(const layout::SequenceRecord& record, PosRange range) const
       KVD_REQUIRES(mutex);

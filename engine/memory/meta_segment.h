@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/ids.h"
 #include "base/unique_fd.h"
 #include "engine/memory/geometry.h"
 #include "shm/segment_layout.h"
@@ -76,6 +77,14 @@ class BasicMetaView {
   std::span<Like<layout::Checkpoint>> checkpoints(const layout::ListRoot& root) const {
     if (root.entry_count == 0) return {};
     return {checkpoint_list(root.first_unit), root.entry_count};
+  }
+  // The tokens of a list of tokens.
+  std::span<Like<TokenId>> tokens(const layout::ListRoot& root) const {
+    if (root.entry_count == 0) return {};
+    return {token_list(root.first_unit), root.entry_count};
+  }
+  Like<TokenId>* token_list(std::uint32_t first_unit) const {
+    return At<TokenId>(offsets_.lists + std::uint64_t{first_unit} * layout::kListUnitBytes);
   }
   Like<layout::Checkpoint>* checkpoint_list(std::uint32_t first_unit) const {
     return At<layout::Checkpoint>(offsets_.lists +

@@ -12,7 +12,7 @@ namespace kvd {
 namespace {
 
 std::uint32_t ListUnitsOf(const layout::SequenceRecord& record) {
-  std::uint32_t units = record.checkpoints.capacity_units;
+  std::uint32_t units = record.checkpoints.capacity_units + record.given.capacity_units;
   for (const layout::ListRoot& root : record.extents) units += root.capacity_units;
   return units;
 }

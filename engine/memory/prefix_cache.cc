@@ -101,7 +101,7 @@ PrefixTaken PrefixCache::Find(const SequenceOwner& owner, std::span<const TokenI
 
 Result<PrefixTaken> PrefixCache::Take(const PrefixRequest& request) {
   const MutexLock lock(store_.mutex);
-  KVD_TRY(const FoundSequence to, store_.FindMutable(request.destination));
+  KVD_TRY(const FoundSequence to, store_.FindUnpublished(request.destination));
   const layout::SequenceRecord& old = *to.record;
   const std::uint32_t held = old.cell_count;
   if (held > request.tokens.size() || old.pristine_cells != held || old.cross_cells != 0 ||
@@ -175,7 +175,7 @@ Result<bool> PrefixCache::Retain(SequenceHandle handle, const RequestTag& tag) {
   bool stays = false;
   {
     const MutexLock lock(store_.mutex);
-    KVD_TRY(const FoundSequence found, store_.FindMutable(handle));
+    KVD_TRY(const FoundSequence found, store_.FindUnpublished(handle));
     KVD_TRY(stays, RetainFound(found, tag));
   }
   if (!stays) store_.ReturnUnusedSlabs();
@@ -219,7 +219,9 @@ Result<bool> PrefixCache::RetainFound(const FoundSequence& found, const RequestT
     KVD_CHECK_OK(transaction.Commit());
     return false;
   }
-  // One commit cuts the sequence and sets its flag.
+  // One commit cuts the sequence and sets its flag. Tokens without cells are lost.
+  record.given = kEmptyList;
+  record.given_from = 0;
   record.flags |= layout::kSequenceRetained;
   const bool is_cut = record.cell_count < old.cell_count;
   if (is_cut) {

@@ -131,7 +131,7 @@ Result<std::uint32_t> Sequences::CopyRange(SequenceHandle source, SequenceHandle
     return Fail(Code::kInvalidArgument, HandleText(source),
                 ": source and destination are the same");
   }
-  KVD_TRY(const FoundSequence from, store_.Find(source));
+  KVD_TRY(const FoundSequence from, store_.FindWhole(source));
   KVD_TRY(const FoundSequence to, store_.FindMutable(destination));
   Copy copy;
   KVD_TRY(copy.cells, store_.FindCells(*from.record, range));

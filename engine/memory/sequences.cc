@@ -35,7 +35,7 @@ Status Sequences::Fork(SequenceHandle source, const SequenceOwner& owner,
     return Fail(Code::kInvalidArgument, "forks: ", handles.size(), ", must be 1 to ",
                 layout::kForksMax);
   }
-  KVD_TRY(const FoundSequence found, store_.Find(source));
+  KVD_TRY(const FoundSequence found, store_.FindWhole(source));
   const std::uint32_t wanted = cell_count.value_or(found.record->cell_count);
   if (wanted > found.record->cell_count) {
     return Fail(Code::kInvalidArgument, "cell_count: ", wanted, ", ", HandleText(source), " has ",
@@ -57,7 +57,7 @@ Status Sequences::Fork(SequenceHandle source, const SequenceOwner& owner,
 Status Sequences::Drop(SequenceHandle handle, const RequestTag& tag) {
   {
     const MutexLock lock(store_.mutex);
-    KVD_TRY(const FoundSequence found, store_.FindMutable(handle));
+    KVD_TRY(const FoundSequence found, store_.FindUnpublished(handle));
     KVD_CHECK_OK(DropIndices({&found.index, 1}, tag));
   }
   store_.ReturnUnusedSlabs();
@@ -71,7 +71,7 @@ Status Sequences::DropAll(std::span<const SequenceHandle> handles, const Request
     const MutexLock lock(store_.mutex);
     store_.BeginMarks();
     for (const SequenceHandle handle : handles) {
-      KVD_TRY(const FoundSequence found, store_.FindMutable(handle));
+      KVD_TRY(const FoundSequence found, store_.FindUnpublished(handle));
       if (!store_.Mark(&store_.sequence_marks, found.index)) {
         return Fail(Code::kInvalidArgument, HandleText(handle), ": given twice");
       }
@@ -126,7 +126,7 @@ Status Sequences::SetOwner(SequenceHandle handle, const SequenceOwner& owner,
                 ", must be disjoint subsets of retained and pinned");
   }
   const MutexLock lock(store_.mutex);
-  KVD_TRY(const FoundSequence found, store_.FindMutable(handle));
+  KVD_TRY(const FoundSequence found, store_.FindUnpublished(handle));
   layout::SequenceRecord record = *found.record;
   if (record.owner_session != static_cast<std::uint64_t>(owner.session)) {
     record.created_by = record.request = record.request_session = 0;
@@ -142,6 +142,10 @@ Status Sequences::SetOwner(SequenceHandle handle, const SequenceOwner& owner,
   if ((record.flags & kNeverBoth) == kNeverBoth) {
     return Fail(Code::kInvalidArgument, HandleText(handle),
                 ": a retained sequence is not ephemeral");
+  }
+  if ((record.flags & layout::kSequenceRetained) != 0) {
+    record.given = kEmptyList;
+    record.given_from = 0;
   }
   Transaction transaction(store_, tag);
   const Holder holder = HolderOf(record);

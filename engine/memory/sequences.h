@@ -99,6 +99,25 @@ class Sequences {
   Status AddPositions(SequenceHandle handle, PosRange range, std::int32_t delta,
                       const RequestTag& tag = {});
 
+  // ---- cells that are given back for lack of room
+  //
+  // A sequence can give back its last cells, if other sequences need the room, and keep their
+  // tokens in the list arena. It is then not whole: forks, edits, saves and snapshots of it answer
+  // kBusy, until its request has computed the tokens again (Steps), and the tokens survive the
+  // process.
+  //
+  // The cells that GiveBack would give back: those behind the first `kept`, with those before in a
+  // block of its own, or all if no state is kept there. nullopt: none, because that would free no
+  // block and no state slot, or the sequence was edited, holds an encoded text, or is retained,
+  // pinned or published.
+  std::optional<GivableCells> FindGivable(SequenceHandle handle, std::uint32_t kept) const;
+  // Errors: kNotFound; kUnsupported (FindGivable is nullopt); kNoSpace (list units).
+  Status GiveBack(SequenceHandle handle, std::uint32_t kept);
+  // The tokens behind the sequence's cells that GiveBack has kept. Errors: kNotFound.
+  Result<std::vector<TokenId>> GivenTokens(SequenceHandle handle) const;
+  // Forgets the tokens that GiveBack has kept: the sequence ends with its cells. Errors: kNotFound.
+  Status ForgetGiven(SequenceHandle handle);
+
   // ---- queries
   Result<SequenceInfo> Query(SequenceHandle handle) const;
   Result<SequenceUse> QueryUse(SequenceHandle handle) const;
@@ -125,6 +144,9 @@ class Sequences {
 
  private:
   struct Copy;
+
+  std::optional<GivableCells> FindGivable(const FoundSequence& found, std::uint32_t kept) const
+      KVD_REQUIRES(store_.mutex);
 
   Status DropIndices(std::span<const std::uint32_t> indices, const RequestTag& tag)
       KVD_REQUIRES(store_.mutex);

@@ -95,13 +95,28 @@ Status CheckShare(const MemoryStore& store, OwnerId owner, const OwnerUse& befor
   return CheckGrowth(store, owner, before, CountedUse(store, owner));
 }
 
+Status CheckPending(const MemoryStore& store, const PendingUse& use) {
+  store.mutex.AssertHeld();
+  if (store.shares.rules == nullptr || IsNothing(use)) return {};
+  const OwnerUse before = CountedUse(store, use.owner);
+  OwnerUse after = before;
+  AddTimes(use, 1, &after);
+  return CheckGrowth(store, use.owner, before, after);
+}
+
+bool ExceedsLimits(const MemoryStore& store, const PendingUse& use) {
+  store.mutex.AssertHeld();
+  const OwnerLimits limits = LimitsOf(store, use.owner);
+  for (std::size_t group = 0; group < use.blocks.size(); ++group) {
+    if (use.blocks[group] > limits.blocks[group]) return true;
+  }
+  return use.state_slots > limits.state_slots;
+}
+
 Status AddPending(MemoryStore& store, PendingUse* use) {
   store.mutex.AssertHeld();
   if (store.shares.rules == nullptr || IsNothing(*use)) return {};
-  const OwnerUse before = CountedUse(store, use->owner);
-  OwnerUse after = before;
-  AddTimes(*use, 1, &after);
-  KVD_CHECK_OK(CheckGrowth(store, use->owner, before, after));
+  KVD_CHECK_OK(CheckPending(store, *use));
   CountPending(store, *use);
   use->is_counted = true;
   return {};
@@ -124,17 +139,12 @@ void DropPending(MemoryStore& store, PendingUse* use) {
 
 // ---------------------------------------------------------------------------------------- promises
 
-namespace {
-
-// The number of free and reclaimable blocks that are not promised to a sequence.
-std::uint64_t CountUnpromised(const MemoryStore& store, std::uint32_t group)
-    KVD_REQUIRES(store.mutex) {
+std::uint64_t CountUnpromised(const MemoryStore& store, std::uint32_t group) {
+  store.mutex.AssertHeld();
   const std::uint64_t blocks = std::uint64_t{store.allocators[group].free_blocks()} +
                                store.tables.blocks[group].reclaimable_blocks();
   return blocks - std::min(blocks, store.shares.promised_blocks[group]);
 }
-
-}  // namespace
 
 std::uint64_t CountAvailable(const MemoryStore& store, std::uint32_t group) {
   store.mutex.AssertHeld();

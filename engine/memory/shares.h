@@ -81,10 +81,16 @@ OwnerUse CountedUse(const MemoryStore& store, OwnerId owner);
 Status CheckShare(const MemoryStore& store, OwnerId owner, const OwnerUse& before);
 // Counts `use` as pending, if it is within the owner's limits. Errors: kNoSpace.
 Status AddPending(MemoryStore& store, PendingUse* use);
+// Whether AddPending would count `use`. Errors: kNoSpace.
+Status CheckPending(const MemoryStore& store, const PendingUse& use);
+// Whether `use` alone is above the owner's limits.
+bool ExceedsLimits(const MemoryStore& store, const PendingUse& use);
 // Ends the counting of `use`, if it is counted, and sets it to zero.
 void DropPending(MemoryStore& store, PendingUse* use);
 OwnerLimits LimitsOf(const MemoryStore& store, OwnerId owner);
 
+// The number of free and reclaimable blocks that are not promised to a sequence.
+std::uint64_t CountUnpromised(const MemoryStore& store, std::uint32_t group);
 // The number of free blocks of a group that may be taken so that enough free and reclaimable blocks
 // are left for all promises.
 std::uint64_t CountAvailable(const MemoryStore& store, std::uint32_t group);

@@ -41,7 +41,7 @@ Result<SequenceHandle> Snapshots::Publish(SequenceHandle source, const SequenceO
   SequenceHandle handle = SequenceHandle::kNone;
   {
     const MutexLock lock(store_.mutex);
-    KVD_TRY(const FoundSequence found, store_.Find(source));
+    KVD_TRY(const FoundSequence found, store_.FindWhole(source));
     const auto existing = store_.tables.snapshots_by_name.find(SnapshotKey{name, owner.id});
     const bool replaces = existing != store_.tables.snapshots_by_name.end();
     if (replaces && !replace) {

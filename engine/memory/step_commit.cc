@@ -77,6 +77,22 @@ Status Steps::AppendGroups(Transaction& transaction, const layout::SequenceRecor
   return {};
 }
 
+// The tokens of a part that computes again what the sequence has given back.
+Status Steps::TakeGiven(const StepSequence& part, layout::SequenceRecord* record) const {
+  const auto given = store_.meta.tokens(record->given);
+  const std::size_t at = part.past_cells - record->given_from;
+  const std::size_t count = std::min(part.tokens.size(), given.size() - at);
+  if (!std::ranges::equal(std::span(part.tokens).first(count), given.subspan(at, count))) {
+    return Fail(Code::kConflict, HandleText(part.handle),
+                ": its tokens that have given their cells back must be computed first");
+  }
+  if (at + count == given.size()) {
+    record->given = kEmptyList;
+    record->given_from = 0;
+  }
+  return {};
+}
+
 Status Steps::CommitFound(const FoundSequence& found, const StepSequence& part, OpenPart* open) {
   const layout::SequenceRecord& old = *found.record;
   KVD_ASSERT(old.cell_count == part.past_cells);
@@ -89,6 +105,7 @@ Status Steps::CommitFound(const FoundSequence& found, const StepSequence& part, 
   record.state_slot = part.state_to;
   record.logits_slot = layout::kNoSlot;
   MarkRequest(part.applied, old.cell_count, &record);
+  if (old.given.entry_count != 0) KVD_CHECK_OK(TakeGiven(part, &record));
   if (part.sampler.flags != 0) {
     record.sampler = part.sampler;
     record.sampler.cell_count = record.cell_count;

@@ -26,7 +26,7 @@ std::uint32_t Steps::CountNewCells(const AppendRequest& request) {
 }
 
 Status Steps::CheckAppend(const AppendRequest& request, FoundSequence* found) const {
-  KVD_TRY(*found, store_.FindMutable(request.handle));
+  KVD_TRY(*found, store_.FindUnpublished(request.handle));
   const layout::SequenceRecord& record = *found->record;
   if (!store_.Mark(&store_.sequence_marks, found->index)) {
     return Fail(Code::kInvalidArgument, HandleText(request.handle), ": appears twice in one step");
@@ -132,7 +132,7 @@ PendingUse Steps::UseOf(const layout::SequenceRecord& record, std::uint32_t new_
 
 Result<AppendPromise> Steps::Promise(SequenceHandle handle, std::size_t tokens) {
   const MutexLock lock(store_.mutex);
-  KVD_TRY(const FoundSequence found, store_.FindMutable(handle));
+  KVD_TRY(const FoundSequence found, store_.FindUnpublished(handle));
   const auto cells = static_cast<std::uint32_t>(
       std::min<std::size_t>(tokens, std::numeric_limits<std::int32_t>::max()));
   PendingUse use = UseOf(*found.record, cells);
@@ -210,9 +210,13 @@ Need Steps::NeedOf(std::span<const AppendRequest> requests) const {
   return need;
 }
 
-// The step's own sequences may be retained; they are excluded from eviction while room is made.
+// The step's own sequences may be retained; they are excluded from eviction while room is made. If
+// the whole step cannot have room, room is made for as many of its first requests as can have it.
 void Steps::MakeRoomFor(std::span<const AppendRequest> requests) {
   for (const FoundSequence& found : found_) store_.prefix.retained.Erase(found.index);
+  while (requests.size() > 1 && !CanBeMet(store_, NeedOf(requests))) {
+    requests = requests.first(requests.size() - 1);
+  }
   MakeRoom(store_, NeedOf(requests));
   MakeRoomForLists(store_);
   for (const FoundSequence& found : found_) NoteRetained(store_, found.index);

@@ -16,6 +16,7 @@
 #include "engine/memory/eviction.h"
 #include "engine/memory/memory_store.h"
 #include "engine/memory/reservation.h"
+#include "engine/memory/room_claim.h"
 #include "engine/memory/step_plan.h"
 #include "engine/memory/transaction.h"
 
@@ -67,6 +68,11 @@ class Steps {
   // evicted retained sequences. On error plan.failed is the index of the failed request, or kNone
   // if no single request failed.
   Status Reserve(std::span<const AppendRequest> requests, StepPlan& plan);
+  // Decides which of the claims have room, each behind those before it; a claim that needs room
+  // waits if an earlier claim of the same owner waits. Reserves nothing and evicts nothing:
+  // retained sequences count as free. Room in the list arena and on the file system is not looked
+  // at, so Reserve may still fail with kNoSpace. Any thread.
+  void FindRoom(std::span<RoomClaim> claims);
   // Keeps the resources free that `tokens` tokens of one request will take in all its steps. Any
   // thread. Errors: kNotFound, kPermission, kNoSpace (the owner's limits, or the pool).
   Result<AppendPromise> Promise(SequenceHandle handle, std::size_t tokens);
@@ -97,6 +103,20 @@ class Steps {
     Reservation reservation;
   };
 
+  // The room that a claim needs beyond its promise.
+  struct ClaimNeed {
+    PendingUse use;  // of the sequence's owner, if the sequence is held
+    std::array<std::uint64_t, layout::kGroupsMax> blocks = {};
+    std::uint32_t states = 0;  // that the step writes
+    std::vector<std::uint64_t> tails = {};
+  };
+  struct TakenRoom;
+
+  ClaimNeed NeedOf(const layout::SequenceRecord& record, std::uint32_t index, std::size_t tokens,
+                   TakenRoom& taken) const KVD_REQUIRES(store_.mutex);
+  Status CheckPool(const ClaimNeed& need, const TakenRoom& taken) const KVD_REQUIRES(store_.mutex);
+  RoomVerdict VerdictOf(const ClaimNeed& need) const KVD_REQUIRES(store_.mutex);
+  void Judge(RoomClaim& claim, TakenRoom& taken) KVD_REQUIRES(store_.mutex);
   Status CheckAppend(const AppendRequest& request, FoundSequence* found) const
       KVD_REQUIRES(store_.mutex);
   Status CheckListRoom(const layout::ListRoot& root, std::uint32_t fresh_blocks) const
@@ -123,6 +143,8 @@ class Steps {
   Status GrowPool(StepPlan* plan) KVD_REQUIRES(store_.growth_mutex);
   void UndoReserve(StepPlan* plan) KVD_REQUIRES(store_.mutex);
   void WriteCells(const StepSequence& part, std::uint32_t group);
+  Status TakeGiven(const StepSequence& part, layout::SequenceRecord* record) const
+      KVD_REQUIRES(store_.mutex);
   Status CommitFound(const FoundSequence& found, const StepSequence& part, OpenPart* open)
       KVD_REQUIRES(store_.mutex);
   // The list of one group with the part's new cells and without its first `dropped` extents.

@@ -98,6 +98,18 @@ Result<layout::ListRoot> Transaction::WriteCheckpoints(
   return root;
 }
 
+Result<layout::ListRoot> Transaction::WriteTokens(std::span<const TokenId> tokens) {
+  store_.mutex.AssertHeld();
+  constexpr std::size_t kTokensOfExtent = sizeof(layout::Extent) / sizeof(TokenId);
+  const std::size_t extents = (tokens.size() + kTokensOfExtent - 1) / kTokensOfExtent;
+  KVD_TRY(layout::ListRoot root, AllocateList(static_cast<std::uint32_t>(extents)));
+  if (root.entry_count == 0) return root;
+  root.entry_count = static_cast<std::uint32_t>(tokens.size());
+  std::copy(tokens.begin(), tokens.end(), store_.meta.token_list(root.first_unit));
+  root.crc = Crc32c(0, std::as_bytes(store_.meta.tokens(root)));
+  return root;
+}
+
 void Transaction::Adopt(const layout::ListRoot& root) {
   if (root.capacity_units != 0) scratch_.lists.push_back(root);
 }

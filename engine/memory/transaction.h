@@ -57,6 +57,7 @@ class Transaction {
   Result<layout::ListRoot> WriteList(std::span<const BlockRange> ranges, std::uint32_t first_cell);
   Result<layout::ListRoot> CopyList(const layout::ListRoot& source, std::uint32_t entry_count);
   Result<layout::ListRoot> WriteCheckpoints(std::span<const layout::Checkpoint> checkpoints);
+  Result<layout::ListRoot> WriteTokens(std::span<const TokenId> tokens);
   // Takes ownership of a list that was written before the transaction.
   void Adopt(const layout::ListRoot& root);
   // Frees a list that the transaction has written or adopted. REQUIRES: no record that was put

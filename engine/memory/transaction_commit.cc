@@ -248,6 +248,7 @@ void Transaction::CollectReplaced(const Record& record) {
     collect(old.extents[group], now.extents[group]);
   }
   collect(old.checkpoints, now.checkpoints);
+  collect(old.given, now.given);
 }
 
 void Transaction::Derive(const Record& record) {

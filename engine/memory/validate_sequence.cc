@@ -239,6 +239,12 @@ Status ValidateGroups(ConstMetaView meta, const std::string& name,
   return {};
 }
 
+// The number of the sequence's tokens, with those whose cells it has given back.
+std::uint32_t CountTokens(const layout::SequenceRecord& record) {
+  return record.given.entry_count == 0 ? record.cell_count
+                                       : record.given_from + record.given.entry_count;
+}
+
 Status ValidateState(ConstMetaView meta, const std::string& name,
                      const layout::SequenceRecord& record) {
   const std::uint32_t state_count = meta.geometry().state_slot_count;
@@ -280,13 +286,13 @@ Status ValidateState(ConstMetaView meta, const std::string& name,
       (!draws_as_llama && sampler.xtc_draw_count != 0) || (!is_kept && !is_zero)) {
     return Corrupt(name + " sampler", Concat("flags ", sampler.flags));
   }
-  if (sampler.grammar_begin > (sampler.grammar_hash != 0 ? record.cell_count : 0)) {
+  if (sampler.grammar_begin > (sampler.grammar_hash != 0 ? CountTokens(record) : 0)) {
     return Corrupt(name + " sampler grammar_begin", sampler.grammar_begin);
   }
   const bool is_computed = record.request != 0;
   if (is_computed != (record.request_session != 0) ||
       (!is_computed && record.request_first_cell != 0) ||
-      (record.request_first_cell != kNoSlot && record.request_first_cell > record.cell_count)) {
+      (record.request_first_cell != kNoSlot && record.request_first_cell > CountTokens(record))) {
     return Corrupt(name + " request_first_cell",
                    Concat(record.request_first_cell, " of request ", record.request, " of session ",
                           record.request_session));
@@ -307,7 +313,6 @@ Status ValidateHistory(ConstMetaView meta, const std::string& name,
   if (record.parent_cells > (has_parent ? kCellsMax : 0)) {
     return Corrupt(name + " parent_cells", record.parent_cells);
   }
-  if (record.reserved != 0) return Corrupt(name + " reserved", record.reserved);
   const std::uint32_t kept = std::min(record.edit_count, layout::kEditsKept);
   for (std::uint32_t at = 0; at < kept; ++at) {
     const layout::EditRecord& edit = meta.history(index)[at];
@@ -318,6 +323,42 @@ Status ValidateHistory(ConstMetaView meta, const std::string& name,
     if (edit.first < 0 || edit.end <= edit.first) {
       return Corrupt(field + " range", Concat(edit.first, " to ", edit.end));
     }
+  }
+  return {};
+}
+
+// Checks the tokens whose cells the sequence has given back.
+Status ValidateGiven(ConstMetaView meta, const std::string& name,
+                     const layout::SequenceRecord& record, const CellLimits& limits) {
+  const layout::ListRoot& root = record.given;
+  KVD_CHECK_OK(ValidateListPlace(meta, name + " given", root));
+  if (root.capacity_units == 0) {
+    if (record.given_from != 0) return Corrupt(name + " given_from", record.given_from);
+    return {};
+  }
+  const std::uint64_t room =
+      std::uint64_t{root.capacity_units} * (layout::kListUnitBytes / sizeof(TokenId));
+  if (root.entry_count == 0 || root.entry_count > room || root.entry_count > kCellsMax) {
+    return Corrupt(name + " given entry_count", root.entry_count);
+  }
+  if (record.given_from > record.cell_count ||
+      record.cell_count - record.given_from >= root.entry_count ||
+      record.given_from > kCellsMax - root.entry_count) {
+    return Corrupt(name + " given_from", Concat(record.given_from, ", and ", root.entry_count,
+                                                " tokens, of ", record.cell_count, " cells"));
+  }
+  if (Crc32c(0, std::as_bytes(meta.tokens(root))) != root.crc) {
+    return Corrupt(name + " given crc", "does not match");
+  }
+  for (const TokenId token : meta.tokens(root)) {
+    if (token < 0 || std::cmp_greater_equal(token, limits.vocab_size)) {
+      return Corrupt(name + " given token", std::to_string(token));
+    }
+  }
+  constexpr std::uint32_t kNotGiving = layout::kSequenceRetained | layout::kSequencePublished;
+  if ((record.flags & kNotGiving) != 0 || record.cross_cells != 0 ||
+      record.pristine_cells != record.cell_count) {
+    return Corrupt(name + " given", "the sequence is retained, published or edited");
   }
   return {};
 }
@@ -341,6 +382,7 @@ Status meta_check::ValidateRecord(ConstMetaView meta, std::uint32_t index, ListA
   for (std::uint32_t group = 0; group < meta.geometry().group_count; ++group) {
     KVD_CHECK_OK(take(record.extents[group], Concat("extents[", group, "]")));
   }
+  KVD_CHECK_OK(take(record.given, "given"));
   return take(record.checkpoints, "checkpoints");
 }
 
@@ -364,6 +406,7 @@ Status ValidateSequence(ConstMetaView meta, std::uint32_t index, const CellLimit
   if (record.cell_count > kCellsMax) return Corrupt(name + " cell_count", record.cell_count);
   KVD_CHECK_OK(ValidateGroups(meta, name, record, limits));
   KVD_CHECK_OK(ValidateHistory(meta, name, record, index));
+  KVD_CHECK_OK(ValidateGiven(meta, name, record, limits));
   return ValidateState(meta, name, record);
 }
 

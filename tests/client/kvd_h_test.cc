@@ -34,7 +34,7 @@ bool Generate(FakeSession& session, const ReceivedSubmission& received) {
     return true;
   }
   const wire::GenerateResult result{
-      request->params.seed, wire::kFinishLength, 10, 5, 3, 100, 200, 4, 2, 1, 0};
+      request->params.seed, wire::kFinishLength, 10, 5, 3, 100, 200, 4, 2, 1, 1, 1};
   session.Final(received.submission, std::as_bytes(std::span(&result, 1)), {});
   return true;
 }
@@ -142,6 +142,8 @@ TEST_F(KvdHTest, GenerateCallsBackForEachPiece) {
   EXPECT_EQ(result.seed, 42u);
   EXPECT_EQ(result.prompt_reused, 10u);
   EXPECT_EQ(result.predicted, 3u);
+  EXPECT_EQ(result.skipped, 1);
+  EXPECT_EQ(result.is_full, 1);
 }
 
 TEST_F(KvdHTest, ACallbackCanCancelItsGeneration) {

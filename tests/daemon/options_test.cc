@@ -58,6 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFlag{{"--allow-uid", "4294967295"}, "--allow-uid"},
         BadFlag{{"--prefill-chunk", "513"}, "--prefill-chunk"},
         BadFlag{{"--max-step-ms", "60001"}, "--max-step-ms"},
+        BadFlag{{"--room-wait-ms", "86400001"}, "--room-wait-ms"},
         BadFlag{{"--other-pool-share", "1.5"}, "--other-pool-share"},
         BadFlag{{"--other-pool-share", "nan"}, "--other-pool-share"},
         BadFlag{{"--hello-timeout-ms", "0"}, "--hello-timeout-ms"},
@@ -109,6 +110,7 @@ TEST(OptionsTest, DefaultPrefillChunkFollowsASmallUbatch) {
   EXPECT_EQ(MustParse({}).prefill_chunk, 256u);
   EXPECT_EQ(MustParse({}).max_step_ms, 200u);
   EXPECT_EQ(MustParse({"--max-step-ms", "0"}).max_step_ms, 0u);
+  EXPECT_EQ(MustParse({"--room-wait-ms", "0"}).room_wait_ms, 0u);
 }
 
 TEST(OptionsTest, AllowUidMayBeGivenSeveralTimes) {

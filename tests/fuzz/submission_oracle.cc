@@ -176,7 +176,7 @@ bool AreParams(const wire::GenerateParams& params) {
          params.logprob_count <= 64 && params.flags < 256 && params.bias_count <= 1024 &&
          params.stop_count <= 16 &&
          params.breaker_count <= ((params.flags & wire::kOwnBreakers) != 0 ? 16u : 0u) &&
-         params.grammar_bytes <= 1048576 &&
+         params.grammar_bytes <= 1048576 && params.room_wait_ms >= -1 && params.reserved == 0 &&
          params.trigger_count <= (params.grammar_bytes != 0 ? 64u : 0u);
 }
 

@@ -202,6 +202,7 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
                                         2,
                                         1,
                                         0,
+                                        0,
                                         0};
       session.Final(submission, BytesOf(result), {});
       return true;

@@ -27,7 +27,9 @@ GenerateParams GoodParams() {
           .breaker_bytes = 0,
           .grammar_bytes = 0,
           .trigger_count = 0,
-          .trigger_bytes = 0};
+          .trigger_bytes = 0,
+          .room_wait_ms = -1,
+          .reserved = 0};
 }
 
 std::vector<std::byte> Encode(const GenerateView& view) {
@@ -234,6 +236,8 @@ TEST(GenerateCodecTest, TheGrammarAndItsTriggersFollowTheBreakers) {
   }
   EXPECT_EQ(FieldOf(ParseGenerate(encode({}, "\xff"), kVocab)), "generate.grammar");
   const auto spoiled = [&](const auto& spoil) { return SpoiledField(good, spoil); };
+  EXPECT_EQ(spoiled([](GenerateParams& p) { p.room_wait_ms = -2; }), "generate.room_wait_ms");
+  EXPECT_EQ(spoiled([](GenerateParams& p) { p.reserved = 1; }), "generate.reserved");
   EXPECT_EQ(spoiled([](GenerateParams& p) { p.trigger_bytes = ~0u; }), "generate");
   EXPECT_EQ(spoiled([](GenerateParams& p) { p.trigger_count = 1; }), "generate.trigger_bytes");
   EXPECT_EQ(spoiled([](GenerateParams& p) { p.trigger_count = 3; }), "generate.trigger_bytes");

@@ -438,7 +438,7 @@ class SmallPoolTest : public SchedulerTest {
 TEST_F(SmallPoolTest, AFullPoolEndsTheRequestAndKeepsCommittedTokens) {
   TestSession client(1);
   const SequenceHandle sequence = NewSequence(client);
-  ASSERT_TRUE(Generate(client, 1, sequence, "abc", -1));
+  ASSERT_TRUE(Generate(client, 1, sequence, "abc", 100));
   RunDry();
   const Streamed streamed = Collect(client, 1);
   ASSERT_TRUE(streamed.last);

@@ -149,6 +149,7 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
       Take(daemon_->client.All(), cut.read, wish.logprob_count, &generated);
       if (generated.result || generated.error) break;
       Restart();
+      if (gives_back_from_) (void)memory().sequences().GiveBack(sequence, *gives_back_from_);
       generate = Again(generate);
       generate.received = static_cast<std::uint32_t>(generated.tokens.size());
       generate.last_token = generated.tokens.empty() ? 0 : generated.tokens.back();
@@ -218,6 +219,8 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
     EXPECT_EQ(memory().Usage().live_cells, 0u);
   }
 
+  // The sequence gives back its cells from this one on before the retry, if that frees a block.
+  std::optional<std::uint32_t> gives_back_from_;
   std::vector<TokenId> prompt_;
   std::vector<TokenId> held_;  // the tokens that the sequence of the last run held at its end
 };

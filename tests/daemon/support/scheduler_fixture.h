@@ -67,7 +67,9 @@ class SchedulerTest : public ::testing::Test {
                        .breaker_bytes = 0,
                        .grammar_bytes = 0,
                        .trigger_count = 0,
-                       .trigger_bytes = 0};
+                       .trigger_bytes = 0,
+                       .room_wait_ms = room_wait_ms_,
+                       .reserved = 0};
     for (const char letter : prompt) generate.tokens.push_back(FakeEngine::Letter(letter));
     generate.stops = std::move(stops);
     const SequenceInfo info = *engine_.memory().sequences().Query(sequence);
@@ -113,6 +115,7 @@ class SchedulerTest : public ::testing::Test {
     return streamed;
   }
 
+  std::int32_t room_wait_ms_ = -1;  // of generations
   FakeEngine engine_;
   Scheduler scheduler_;
 };

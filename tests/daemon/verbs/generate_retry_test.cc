@@ -33,6 +33,26 @@ TEST_P(GenerateRetryTest, ARetriedGenerationKeepsTheHistoryOfPenalties) {
   ExpectTheSameFromEveryRound({.prompt = 3, .repeat_penalty = 1.7f});
 }
 
+// The sequence has 5 cells before the prompt and 19 of it, in one block, so it gives back all cells
+// or those behind its first block.
+TEST_P(GenerateRetryTest, ARetriedGenerationResumesAfterItsSequenceHasGivenCellsBack) {
+  gives_back_from_ = 24;
+  ExpectTheSameFromEveryRound({});
+  ExpectTheSameFromEveryRound({.temperature = 0});
+  ExpectTheSameFromEveryRound({.prompt = 3, .repeat_penalty = 1.7f});
+  ExpectTheSameFromEveryRound({.flags = wire::kIgnoreEos | wire::kResumeSampler});
+  ExpectTheSameFromEveryRound({.logprob_count = 2});
+  ExpectTheSameFromEveryRound({.grammar = "root ::= ([a-e] \"fgh\" [a-z])*"});
+  ExpectTheSameFromEveryRound({.flags = wire::kIgnoreEos | wire::kSkipLast});
+  SamplingParams mirostat = kPlainSampling;
+  mirostat.mirostat = 2;
+  mirostat.mirostat_tau = 1.5f;
+  mirostat.mirostat_eta = 0.7f;
+  ExpectTheSameFromEveryRound({.sampling = mirostat});
+  ExpectTheSameFromEveryRound({.sampling = mirostat, .flags = wire::kIgnoreEos | wire::kSkipLast});
+  ExpectTheSameAfterManyCuts({.predict_max = 30});
+}
+
 // A recurrent model may lack the row of the last token, so adapting samplers may miss one update.
 class AdaptingRetryTest : public GenerateRetryTest {};
 

@@ -150,7 +150,9 @@ TEST_F(ReplayTest, AGenerationContinuesFromTheLogitsOfASnapshot) {
                  .breaker_bytes = 0,
                  .grammar_bytes = 0,
                  .trigger_count = 0,
-                 .trigger_bytes = 0};
+                 .trigger_bytes = 0,
+                 .room_wait_ms = -1,
+                 .reserved = 0};
   std::vector<std::byte> payload(wire::GenerateBytes(view));
   wire::EncodeGenerate(view, payload);
   wire::Submission submission = Make(wire::GenerateArgs{.sequence = sequence});

@@ -227,7 +227,14 @@ TEST_F(ComputingCallsTest, GenerateNamesItsErrorsInBothForms) {
   const kvd_generate_params endless = Params(-1);
   EXPECT_EQ(kvd_generate(client_, Create(), &endless, stop, nullptr, nullptr, nullptr),
             KVD_CANCELLED);
-  EXPECT_EQ(kvd_generate(client_, Create(), &endless, nullptr, nullptr, nullptr, nullptr),
+  kvd_generate_result full{};
+  EXPECT_EQ(kvd_generate(client_, Create(), &endless, nullptr, nullptr, &full, nullptr), KVD_OK);
+  EXPECT_EQ(full.finish, static_cast<uint32_t>(KVD_FINISH_LENGTH));
+  EXPECT_EQ(full.is_full, 1) << "the answer has all the room";
+  EXPECT_EQ(full.skipped, 1);
+  kvd_generate_params impatient = Params(8);
+  impatient.room_wait_ms = -1;
+  EXPECT_EQ(kvd_generate(client_, Create(), &impatient, nullptr, nullptr, nullptr, nullptr),
             KVD_NO_SPACE);
   kvd_piece piece;
   EXPECT_EQ(kvd_generate_next(client_, 12345, 0, &piece, nullptr), KVD_NOT_FOUND);

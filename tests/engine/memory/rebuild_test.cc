@@ -114,7 +114,7 @@ TEST_F(RebuildTest, DamagedHistoriesAreNamed) {
   ExpectRecord("parent: 1", [](SequenceRecord& record) { record.parent = 1; });
   ExpectRecord("parent_cells", [](SequenceRecord& record) { record.parent = 0; });
   ExpectRecord("parent_cells", [](SequenceRecord& record) { record.parent_cells = 1u << 31; });
-  ExpectRecord("reserved", [](SequenceRecord& record) { record.reserved = 1; });
+  ExpectRecord("given_from", [](SequenceRecord& record) { record.given_from = 1; });
   // Edit records beyond edit_count are not read.
   const Copy copy = MakeCopy();
   copy.meta.history(1)[1].kind = 77;

@@ -1,0 +1,249 @@
+// Tests of generations and prompts that wait for room in the pool, over a fake engine.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/daemon/support/scheduler_fixture.h"
+
+namespace kvd {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::uint32_t kBlock = 32;
+
+// A pool of four blocks of 32 cells.
+class RoomTest : public SchedulerTest {
+ protected:
+  RoomTest() : SchedulerTest({.cells = 4 * kBlock, .ubatch_tokens = 64}) {
+    room_wait_ms_ = 0;  // as the scheduler's options say
+  }
+
+  static std::string Prompt(std::size_t letters) { return std::string(letters, 'a'); }
+  void Drop(SequenceHandle sequence) { ASSERT_TRUE(engine_.memory().sequences().Drop(sequence)); }
+};
+
+TEST_F(RoomTest, AGenerationWithoutRoomWaitsAndEndsWithItsWholeAnswer) {
+  TestSession client(1);
+  const SequenceHandle first = NewSequence(client);
+  const SequenceHandle second = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, first, Prompt(60), 30));   // takes its third block first
+  ASSERT_TRUE(Generate(client, 2, second, Prompt(22), 20));  // waits for its second block
+  RunDry();
+  const Streamed before = Collect(client, 2);
+  EXPECT_FALSE(before.last);
+  EXPECT_EQ(Cells(first), 90u);
+  EXPECT_EQ(Cells(second), 32u) << "it has kept its cells";
+  Drop(first);
+  RunDry();
+  const Streamed after = Collect(client, 2);
+  ASSERT_TRUE(after.last);
+  EXPECT_EQ(after.last->code(), Code::kOk);
+  EXPECT_EQ(before.text + after.text, "bcdefghijklmnopqrstu");
+  EXPECT_EQ(Cells(second), 42u);
+}
+
+TEST_F(RoomTest, WhatAnOwnerHasSentLaterTakesNoRoomBeforeItsRequestThatWaits) {
+  TestSession client(1);
+  const SequenceHandle held = NewSequence(client);
+  ASSERT_TRUE(
+      Decode(client, 1, held, std::vector<TokenId>(2 * kBlock, 3), wire::LogitsWanted::kNone));
+  RunDry();
+  const SequenceHandle earlier = NewSequence(client);
+  const SequenceHandle later = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 2, earlier, Prompt(2 * kBlock), 8));
+  RunDry();
+  ASSERT_TRUE(Generate(client, 3, later, Prompt(8), 4));
+  RunDry();
+  EXPECT_EQ(Cells(earlier), 2 * kBlock);
+  EXPECT_EQ(Cells(later), 0u);
+  ASSERT_TRUE(engine_.memory().sequences().RemoveRange(held, {Pos{kBlock}, kPosEnd}));
+  RunDry();
+  EXPECT_EQ(Cells(earlier), 2 * kBlock + 8) << "it gets the only free block";
+  EXPECT_EQ(Cells(later), 0u);
+  Drop(earlier);
+  RunDry();
+  EXPECT_EQ(Cells(later), 12u);
+}
+
+TEST_F(RoomTest, AnotherOwnerTakesRoomThatARequestOfSeveralBlocksWaitsFor) {
+  TestSession client(1);
+  TestSession other(2, 1001);
+  const SequenceHandle held = NewSequence(client);
+  ASSERT_TRUE(
+      Decode(client, 1, held, std::vector<TokenId>(3 * kBlock, 3), wire::LogitsWanted::kNone));
+  RunDry();
+  const SequenceHandle running = NewSequence(other);
+  ASSERT_TRUE(Generate(other, 1, running, Prompt(8), 8));
+  const SequenceHandle waiting = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 2, waiting, Prompt(2 * kBlock), 4));
+  RunDry();
+  EXPECT_EQ(Cells(running), 16u);
+}
+
+TEST_F(RoomTest, APromptThatThePoolCannotHoldFailsBeforeItsFirstToken) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, sequence, Prompt(4 * kBlock + 1), 4));
+  RunDry();
+  const Streamed streamed = Collect(client, 1);
+  ASSERT_TRUE(streamed.last);
+  EXPECT_EQ(streamed.last->code(), Code::kNoSpace);
+  EXPECT_EQ(Cells(sequence), 0u);
+  EXPECT_TRUE(engine_.steps().empty());
+}
+
+TEST_F(RoomTest, APromptWaitsBeforeItsFirstTokenUntilAllOfItHasRoom) {
+  TestSession client(1);
+  const SequenceHandle running = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, running, Prompt(kBlock), 2 * kBlock));
+  const SequenceHandle waiting = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 2, waiting, Prompt(3 * kBlock + 1), 4));
+  for (int round = 0; round < 4; ++round) scheduler_.RunOnce();
+  EXPECT_FALSE(Collect(client, 2).last);
+  RunDry();
+  EXPECT_EQ(Cells(running), 3 * kBlock);
+  EXPECT_EQ(Cells(waiting), 0u);
+  EXPECT_FALSE(Collect(client, 2).last);
+  Drop(running);
+  RunDry();
+  EXPECT_EQ(Cells(waiting), 3 * kBlock + 1 + 4);
+}
+
+TEST_F(RoomTest, AnAnswerWithoutALimitThatHasAllTheRoomEndsWithItsLengthAndSaysSo) {
+  TestSession client(1);
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, sequence, "abc", -1));
+  RunDry();
+  const Streamed streamed = Collect(client, 1);
+  ASSERT_TRUE(streamed.last);
+  ASSERT_EQ(streamed.last->code(), Code::kOk);
+  const auto result = streamed.last->value<wire::GenerateResult>();
+  EXPECT_EQ(result.finish, wire::kFinishLength);
+  EXPECT_EQ(result.is_full, 1);
+  EXPECT_EQ(result.skipped, 1) << "the last token has no cell";
+  EXPECT_EQ(Cells(sequence), 4 * kBlock);
+  EXPECT_EQ(streamed.tokens.size(), 4 * kBlock - 3 + 1);
+  EXPECT_EQ(result.predicted, streamed.tokens.size());
+}
+
+TEST_F(RoomTest, ADecodeFailsAtOnce) {
+  TestSession client(1);
+  const SequenceHandle held = NewSequence(client);
+  ASSERT_TRUE(
+      Decode(client, 1, held, std::vector<TokenId>(4 * kBlock, 3), wire::LogitsWanted::kNone));
+  RunDry();
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Decode(client, 2, sequence, {3}, wire::LogitsWanted::kNone));
+  RunDry();
+  EXPECT_EQ(Collect(client, 2).last->code(), Code::kNoSpace);
+}
+
+TEST_F(RoomTest, ACancelEndsARequestThatWaits) {
+  TestSession client(1);
+  const SequenceHandle held = NewSequence(client);
+  ASSERT_TRUE(
+      Decode(client, 1, held, std::vector<TokenId>(3 * kBlock, 3), wire::LogitsWanted::kNone));
+  RunDry();
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 2, sequence, Prompt(20), 40));
+  RunDry();
+  EXPECT_FALSE(Collect(client, 2).last);
+  EXPECT_EQ(Cells(sequence), kBlock);
+  EXPECT_TRUE(scheduler_.Cancel(client.session()->id(), RequestId{2}));
+  RunDry();
+  const Streamed streamed = Collect(client, 2);
+  ASSERT_TRUE(streamed.last);
+  EXPECT_EQ(streamed.last->code(), Code::kCancelled);
+  EXPECT_EQ(Cells(sequence), kBlock);
+}
+
+TEST_F(RoomTest, AWaitEndsWhenNoRequestOfTheOwnerHasProgressedForItsTime) {
+  engine_.SetCosts({.step_token = 0.1, .work_token = 0.1});
+  TestSession client(1);
+  TestSession other(2, 1001);
+  const SequenceHandle held = NewSequence(client);
+  ASSERT_TRUE(
+      Decode(client, 1, held, std::vector<TokenId>(2 * kBlock, 3), wire::LogitsWanted::kNone));
+  RunDry();
+  const SequenceHandle running = NewSequence(other);
+  ASSERT_TRUE(Generate(other, 1, running, "ab", 29));
+  room_wait_ms_ = 2000;
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 2, sequence, Prompt(30), 40));
+  // The clock advances by 0.1 s with each token of the other owner.
+  RunDry();
+  EXPECT_EQ(Cells(running), 31u);
+  const Streamed streamed = Collect(client, 2);
+  ASSERT_TRUE(streamed.last);
+  EXPECT_EQ(streamed.last->code(), Code::kNoSpace);
+  EXPECT_THAT(streamed.last->text(), HasSubstr("waited 2000 ms for room: cells: "));
+  EXPECT_EQ(Cells(sequence), kBlock) << "committed tokens stay";
+}
+
+// Forks of one context that cross a block's border, in a pool that lacks blocks for all.
+TEST_F(RoomTest, OfForksThatCannotGoOnTheLastOneGivesItsCellsBackAndComputesThemAgain) {
+  TestSession client(1);
+  const SequenceHandle context = NewSequence(client);
+  ASSERT_TRUE(Decode(client, 1, context, std::vector<TokenId>(31, 3), wire::LogitsWanted::kNone));
+  const SequenceHandle held = NewSequence(client);
+  ASSERT_TRUE(Decode(client, 2, held, {3}, wire::LogitsWanted::kNone));
+  RunDry();
+  std::vector<SequenceHandle> forks(2);
+  ASSERT_TRUE(engine_.memory().sequences().Fork(
+      context, {.id = client.session()->owner(), .session = client.session()->id()}, forks));
+  for (std::uint64_t at = 0; at < forks.size(); ++at) {
+    ASSERT_TRUE(Generate(client, 3 + at, forks[at], "a", 40));
+  }
+  RunDry();
+  std::vector<TokenId> wanted(32, 3);
+  for (int drawn = 1; drawn <= 40; ++drawn) wanted.push_back(engine_.NextToken(wanted.back()));
+  EXPECT_EQ(Tokens(forks[0]), wanted);
+  EXPECT_EQ(Cells(forks[1]), 31u) << "it has given back its block";
+  const Streamed before = Collect(client, 4);
+  EXPECT_FALSE(before.last);
+  EXPECT_EQ(engine_.memory().sequences().Query(forks[1])->given_count, 32u);
+  SequenceHandle fork = SequenceHandle::kNone;
+  EXPECT_EQ(
+      engine_.memory().sequences().Fork(forks[1], {.id = OwnerId{1000}}, {&fork, 1}).error().code,
+      Code::kBusy);
+
+  Drop(forks[0]);
+  RunDry();
+  EXPECT_EQ(Tokens(forks[1]), wanted);
+  const Streamed after = Collect(client, 4);
+  ASSERT_TRUE(after.last);
+  EXPECT_EQ(after.last->code(), Code::kOk);
+  std::vector<TokenId> streamed = before.tokens;
+  streamed.insert(streamed.end(), after.tokens.begin(), after.tokens.end());
+  EXPECT_EQ(streamed, std::vector<TokenId>(wanted.begin() + 32, wanted.end()))
+      << "no token comes twice";
+  EXPECT_EQ(engine_.memory().sequences().Query(forks[1])->given_count, 0u);
+}
+
+TEST_F(RoomTest, ACancelledRequestThatHasGivenCellsBackLeavesASequenceThatEndsWithItsCells) {
+  TestSession client(1);
+  const SequenceHandle context = NewSequence(client);
+  ASSERT_TRUE(Decode(client, 1, context, std::vector<TokenId>(31, 3), wire::LogitsWanted::kNone));
+  const SequenceHandle held = NewSequence(client);
+  ASSERT_TRUE(Decode(client, 2, held, {3}, wire::LogitsWanted::kNone));
+  RunDry();
+  std::vector<SequenceHandle> forks(2);
+  ASSERT_TRUE(engine_.memory().sequences().Fork(
+      context, {.id = client.session()->owner(), .session = client.session()->id()}, forks));
+  for (std::uint64_t at = 0; at < forks.size(); ++at) {
+    ASSERT_TRUE(Generate(client, 3 + at, forks[at], "a", 40));
+  }
+  RunDry();
+  ASSERT_EQ(engine_.memory().sequences().Query(forks[1])->given_count, 32u);
+  EXPECT_TRUE(scheduler_.Cancel(client.session()->id(), RequestId{4}));
+  RunDry();
+  EXPECT_EQ(Collect(client, 4).last->code(), Code::kCancelled);
+  EXPECT_EQ(engine_.memory().sequences().Query(forks[1])->given_count, 0u);
+  EXPECT_EQ(Cells(forks[1]), 31u);
+  EXPECT_TRUE(engine_.memory().sequences().RemoveRange(forks[1], {Pos{30}, kPosEnd}));
+}
+
+}  // namespace
+}  // namespace kvd
