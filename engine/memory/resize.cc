@@ -112,6 +112,7 @@ std::uint64_t Resizing::CountListUnits(bool is_exact, bool held_only) const {
     for (const layout::ListRoot& root : record.extents)
       units += UnitsOf(root.entry_count, is_exact);
     units += UnitsOf(record.checkpoints.entry_count, is_exact);
+    units += UnitsOf(ExtentsForTokens(record.given.entry_count), is_exact);
   }
   return units;
 }
@@ -266,6 +267,16 @@ layout::ListRoot Resizing::PutList(const MetaView& meta, const layout::ListRoot&
   return put;
 }
 
+layout::ListRoot Resizing::PutTokens(const MetaView& meta, const layout::ListRoot& root,
+                                     bool is_exact, std::uint32_t* next_unit) const {
+  if (root.entry_count == 0) return kEmptyList;
+  const layout::ListRoot put{*next_unit, UnitsOf(ExtentsForTokens(root.entry_count), is_exact),
+                             root.entry_count, root.crc};
+  *next_unit += put.capacity_units;
+  std::ranges::copy(old().tokens(root), meta.token_list(put.first_unit));
+  return put;
+}
+
 void Resizing::WriteSequences(const MetaView& meta) const {
   const bool is_exact = CountListUnits(false, false) > to_.meta.list_unit_count;
   const auto place_of = [&](std::size_t part, std::uint32_t number) {
@@ -294,6 +305,7 @@ void Resizing::WriteSequences(const MetaView& meta) const {
       checkpoint.state_slot = place_of(PoolParts::kStates, checkpoint.state_slot);
     }
     if (!checkpoints.empty()) record.checkpoints.crc = Crc32c(0, std::as_bytes(checkpoints));
+    record.given = PutTokens(meta, from.given, is_exact, &next_unit);
     record.state_slot = place_of(PoolParts::kStates, from.state_slot);
     record.logits_slot = place_of(PoolParts::kLogits, from.logits_slot);
     meta.sequences()[index] = record;

@@ -79,6 +79,8 @@ class Resizing {
   void WriteCells(const MetaView& meta) const;
   layout::ListRoot PutList(const MetaView& meta, const layout::ListRoot& root, bool is_exact,
                            std::uint32_t* next_unit) const;
+  layout::ListRoot PutTokens(const MetaView& meta, const layout::ListRoot& root, bool is_exact,
+                             std::uint32_t* next_unit) const;
   void WriteSequences(const MetaView& meta) const;
 
   Memory& from_;

@@ -100,9 +100,7 @@ Result<layout::ListRoot> Transaction::WriteCheckpoints(
 
 Result<layout::ListRoot> Transaction::WriteTokens(std::span<const TokenId> tokens) {
   store_.mutex.AssertHeld();
-  constexpr std::size_t kTokensOfExtent = sizeof(layout::Extent) / sizeof(TokenId);
-  const std::size_t extents = (tokens.size() + kTokensOfExtent - 1) / kTokensOfExtent;
-  KVD_TRY(layout::ListRoot root, AllocateList(static_cast<std::uint32_t>(extents)));
+  KVD_TRY(layout::ListRoot root, AllocateList(ExtentsForTokens(tokens.size())));
   if (root.entry_count == 0) return root;
   root.entry_count = static_cast<std::uint32_t>(tokens.size());
   std::copy(tokens.begin(), tokens.end(), store_.meta.token_list(root.first_unit));

@@ -39,6 +39,12 @@ Result<layout::ListRoot> WriteList(MemoryStore& store, std::span<const BlockRang
 // Frees the list's units; FreeList has no effect on an empty list.
 void FreeList(MemoryStore& store, const layout::ListRoot& root) KVD_REQUIRES(store.mutex);
 
+// The number of extents that take the room of `token_count` tokens in a list.
+constexpr std::uint32_t ExtentsForTokens(std::size_t token_count) {
+  constexpr std::size_t kTokens = sizeof(layout::Extent) / sizeof(TokenId);
+  return static_cast<std::uint32_t>((token_count + kTokens - 1) / kTokens);
+}
+
 class Transaction {
  public:
   // The commit records the tag if Answer is called.
