@@ -59,8 +59,9 @@ class StateDirectory {
   // Removes the files of the state, including those that are kept aside. Returns false if no such
   // file existed.
   bool RemoveState();
-  // Removes the folder of a model's state, the lock and, in a default place, the daemon's directory,
-  // unless other files are in them. REQUIRES: nothing is written to the directory afterwards.
+  // Removes the folder of a model's state, the lock and, in a default place, the daemon's
+  // directory, unless other files are in them. REQUIRES: nothing is written to the directory
+  // afterwards.
   void RemoveDirectory();
   // The states that daemons of that name have left in all default places.
   static std::vector<StoredState> FindStates(const std::string& name);
