@@ -146,7 +146,11 @@ bool RoomQueue::GiveBack(ScheduledRequest& request) {
   const SequenceHandle sequence = request.request->sequence();
   Sequences& sequences = engine_.memory().sequences();
   const Result<SequenceInfo> before = sequences.Query(sequence);
-  if (!before || !sequences.GiveBack(sequence, *kept)) return false;
+  // A retry finds the tokens only if the sequence is marked as computed by the request.
+  const bool is_marked = before && before->request == request.request->id() &&
+                         before->request_session == request.request->session().id() &&
+                         before->request_first_cell;
+  if (!is_marked || !sequences.GiveBack(sequence, *kept)) return false;
   const Result<SequenceInfo> after = sequences.Query(sequence);
   Result<std::vector<TokenId>> tokens = sequences.GivenTokens(sequence);
   if (!after || !tokens) return false;  // dropped meanwhile; the next step reports it

@@ -149,7 +149,9 @@ class GenerateRetryTest : public RetryTest, public testing::WithParamInterface<b
       Take(daemon_->client.All(), cut.read, wish.logprob_count, &generated);
       if (generated.result || generated.error) break;
       Restart();
-      if (gives_back_from_) (void)memory().sequences().GiveBack(sequence, *gives_back_from_);
+      if (gives_back_from_ && CellsOf(sequence) > *gives_back_from_) {
+        (void)memory().sequences().GiveBack(sequence, *gives_back_from_);
+      }
       generate = Again(generate);
       generate.received = static_cast<std::uint32_t>(generated.tokens.size());
       generate.last_token = generated.tokens.empty() ? 0 : generated.tokens.back();

@@ -47,6 +47,7 @@ std::vector<std::byte> GeneratePayload(std::size_t tokens, std::int32_t predict_
   const std::vector<TokenId> prompt(tokens, FakeEngine::Letter('c'));
   wire::GenerateView view;
   view.params.predict_max = predict_max;
+  view.params.room_wait_ms = -1;  // nothing would give room in the virtual time
   view.params.sampling = DefaultSamplingAt(0);
   view.params.seed = 1;
   view.params.token_count = static_cast<std::uint32_t>(tokens);
