@@ -156,7 +156,7 @@ TEST(GeometryTest, AnotherSizeIsTellableFromAnotherConfiguration) {
   EXPECT_TRUE(is_resized([](auto& o) { o.state_slots = 9; }));
   EXPECT_FALSE(is_resized([](auto& o) { o.k_type = kernels::DataType::kF16; }));
   EXPECT_FALSE(is_resized([](auto& o) { o.state_bytes = 9000; }));
-  EXPECT_FALSE(is_resized([](auto& o) { o.state_slots = o.state_bytes = 0; }));
+  EXPECT_FALSE(is_resized([](auto& o) { o.state_bytes = o.state_slots = 0; }));
   EXPECT_FALSE(is_resized(
       [](auto& o) { o.groups.push_back({.cells = 64, .layers = {{1, 2, 2}}, .window = 16}); }));
 }
