@@ -201,7 +201,7 @@ constexpr auto kStateFlags = std::to_array<Flag<DaemonOptions>>({
                TakeSwitch<&DaemonOptions::forgets>),
     ValueFlag("--only", "MODEL",
               "With --forget: remove only the state of this model, given by its name or by the "
-              "name of its folder.",
+              "name of its folder. Default: all models.",
               TakeName<&DaemonOptions::forgets_only>),
     SwitchFlag("--verify-pool",
                "At the start, check all numbers in the cells and recurrent states of an earlier "
