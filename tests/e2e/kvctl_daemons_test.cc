@@ -12,7 +12,6 @@ namespace {
 
 using test::JsonField;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 class KvctlDaemonsTest : public ::testing::Test {
  protected:

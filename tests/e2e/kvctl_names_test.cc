@@ -10,7 +10,6 @@
 namespace kvd {
 namespace {
 
-using test::JsonField;
 using ::testing::HasSubstr;
 using ::testing::Not;
 

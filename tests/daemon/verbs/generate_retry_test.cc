@@ -13,7 +13,6 @@ using test::Generated;
 using test::GenerateRetryTest;
 using test::ReceivedCompletion;
 using testing::HasSubstr;
-using wire::Verb;
 
 TEST_P(GenerateRetryTest, ARetriedGenerationResumesAtEveryRound) {
   ExpectTheSameFromEveryRound({});

@@ -10,7 +10,6 @@ namespace {
 
 using test::ReceivedCompletion;
 using test::ServiceTest;
-using wire::Verb;
 
 struct BadGenerate {
   const char* name;

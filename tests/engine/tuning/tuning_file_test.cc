@@ -21,7 +21,6 @@ namespace kvd {
 namespace {
 
 using kernels::DataType;
-using kernels::ProductChoice;
 using kernels::WideForm;
 
 kernels::KernelTable TableWithBf16() {

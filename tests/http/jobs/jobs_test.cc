@@ -17,7 +17,6 @@ namespace kvd::test {
 namespace {
 
 using http::Await;
-using http::Handler;
 using http::Job;
 using http::JobLimits;
 using http::Request;
