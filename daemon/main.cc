@@ -286,7 +286,8 @@ Status Serve(const DaemonOptions& options, int signals) {
 
   const std::string& model_name = engine->config().name;
   const StateNote note{.daemon = options.name,
-                       .model = model_name.empty() ? options.engine.model_path : model_name};
+                       .model = model_name.empty() ? options.engine.model_path : model_name,
+                       .folder = state.model_folder()};
   if (const Status written = WriteStateNote(state.daemon_descriptor(), note); !written) {
     Log(LogLevel::kWarning, "state_note_not_written", Quoted(written.error().message));
   }

@@ -50,14 +50,15 @@ std::vector<ListedDaemon> FindDaemons(const std::string& name) {
     for (const SocketFile& socket : FindSocketFiles(directory)) {
       if (!name.empty() && socket.daemon != name) continue;
       const auto found = std::ranges::find_if(daemons, [&](const ListedDaemon& daemon) {
-        return daemon.state.daemon == socket.daemon && daemon.state.holder_pid != 0 &&
+        return daemon.state.daemon == socket.daemon && daemon.state.is_used &&
                (socket.holder_pid == 0 || socket.holder_pid == daemon.state.holder_pid);
       });
       if (found != daemons.end()) {
         found->socket = socket.path;
       } else if (socket.holder_pid != 0) {
-        daemons.push_back({.state = {.daemon = socket.daemon, .holder_pid = socket.holder_pid},
-                           .socket = socket.path});
+        daemons.push_back(
+            {.state = {.daemon = socket.daemon, .holder_pid = socket.holder_pid, .is_used = true},
+             .socket = socket.path});
       }
     }
   }
@@ -70,7 +71,7 @@ std::vector<ListedDaemon> FindDaemons(const std::string& name) {
 }
 
 std::string StatusText(const StateFolder& state) {
-  if (state.holder_pid != 0) return Concat("running, pid ", state.holder_pid);
+  if (state.is_used) return Concat("running, pid ", state.holder_pid);
   return state.has_state ? "stopped" : "nothing";
 }
 
@@ -79,7 +80,7 @@ Json JsonOf(const ListedDaemon& daemon) {
   Json json = Json::Object();
   json.Set("name", state.daemon)
       .Set("model", state.model)
-      .Set("pid", std::uint64_t{state.holder_pid})
+      .Set("pid", std::uint64_t{state.is_used ? state.holder_pid : 0})
       .Set("socket", daemon.socket)
       .Set("state_directory", state.path)
       .Set("has_state", state.has_state)

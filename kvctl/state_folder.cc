@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -24,15 +25,14 @@
 #include "shm/own_directory.h"
 #include "shm/segment_layout.h"
 #include "shm/socket_address.h"
+#include "shm/state_names.h"
 #include "shm/state_places.h"
 
 namespace kvd::kvctl {
 namespace {
 
 constexpr const char* kLock = "lock";
-// The files of a state (docs/architecture.md); another file is not removed.
-constexpr std::string_view kStateFiles[] = {"meta",     "pool",   "meta.bad",    "meta.new",
-                                            "pool.bad", "tuning", kStateNoteFile};
+constexpr std::string_view kTuning = "tuning";  // engine/tuning/tuning_file.h
 
 struct CloseListing {
   void operator()(DIR* listing) const { ::closedir(listing); }
@@ -97,7 +97,13 @@ bool ReadTable(int file, std::uint64_t offset, std::uint32_t count, std::vector<
   return ReadAt(file, offset, records.data(), records.size() * sizeof(Record));
 }
 
-std::optional<StateContent> ReadContent(int directory) {
+// What the `meta` of a state says.
+struct StoredMeta {
+  std::string model;
+  StateContent content{};
+};
+
+std::optional<StoredMeta> ReadMeta(int directory) {
   const UniqueFd meta(::openat(directory, "meta", O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   // The header has an atomic member, so its plain members are read at their offsets.
   alignas(layout::MetaHeader) std::array<std::byte, sizeof(layout::MetaHeader)> bytes;
@@ -115,21 +121,37 @@ std::optional<StateContent> ReadContent(int directory) {
                  snapshots)) {
     return std::nullopt;
   }
-  StateContent content;
+  StoredMeta stored{.model = std::string(header.model_name,
+                                         ::strnlen(header.model_name, sizeof header.model_name))};
   for (const layout::SequenceRecord& sequence : sequences) {
     if (sequence.flags == 0) continue;
-    ++content.sequences;
-    content.cells += sequence.cell_count;
+    ++stored.content.sequences;
+    stored.content.cells += sequence.cell_count;
   }
   for (const layout::SnapshotRecord& snapshot : snapshots) {
     const std::string name(snapshot.name, ::strnlen(snapshot.name, sizeof snapshot.name));
-    if (!name.empty()) content.snapshots.push_back(IsName(name) ? name : "?");
+    if (!name.empty()) stored.content.snapshots.push_back(IsName(name) ? name : "?");
   }
-  return content;
+  return stored;
 }
 
-StateFolder Describe(const std::string& path, std::string_view name) {
-  StateFolder folder{.path = path, .daemon = std::string(name)};
+// What is known of a daemon's directory.
+struct DaemonDirectory {
+  std::string path;
+  StateNote note;
+  std::uint32_t holder_pid = 0;
+};
+
+// Describes the state in the folder `name` of a daemon's directory, or, if `name` is empty, in the
+// directory.
+StateFolder Describe(const DaemonDirectory& daemon, const std::string& name) {
+  const bool is_used = daemon.holder_pid != 0 && name == daemon.note.folder;
+  const std::string path = name.empty() ? daemon.path : daemon.path + "/" + name;
+  StateFolder folder{.path = path,
+                     .daemon_path = daemon.path,
+                     .daemon = daemon.note.daemon,
+                     .holder_pid = daemon.holder_pid,
+                     .is_used = is_used};
   const UniqueFd directory = OpenDirectory(path);
   if (!directory) return folder;
   timespec newest{};
@@ -137,19 +159,39 @@ StateFolder Describe(const std::string& path, std::string_view name) {
     struct stat found{};
     if (::fstatat(directory.get(), file.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) continue;
     folder.bytes += static_cast<std::uint64_t>(found.st_blocks) * 512;
-    folder.has_state |= file == "meta";
+    folder.has_state |= IsStateFile(file);
     if (found.st_mtim.tv_sec > newest.tv_sec) newest = found.st_mtim;
   }
   const auto age =
       std::chrono::system_clock::now() - std::chrono::system_clock::from_time_t(newest.tv_sec);
   const auto age_ms = std::chrono::duration_cast<std::chrono::milliseconds>(age).count();
   folder.age_ms = age_ms > 0 ? static_cast<std::uint64_t>(age_ms) : 0;
-  const StateNote note = ReadStateNote(directory.get());
-  if (!note.daemon.empty()) folder.daemon = note.daemon;
-  folder.model = note.model;
-  folder.holder_pid = TryLock(directory.get(), kLock, 0).holder_pid;
-  if (folder.has_state && folder.holder_pid == 0) folder.content = ReadContent(directory.get());
+  if (name == daemon.note.folder) folder.model = daemon.note.model;
+  if (!folder.has_state || is_used) return folder;
+  if (std::optional<StoredMeta> meta = ReadMeta(directory.get())) {
+    if (!meta->model.empty()) folder.model = OneLine(meta->model);
+    folder.content = std::move(meta->content);
+  }
   return folder;
+}
+
+// Adds the states in `path`, the directory of the daemon `name`; the directory itself if it has
+// none.
+void AddStates(const std::string& path, const std::string& name,
+               std::vector<StateFolder>& folders) {
+  const UniqueFd directory = OpenDirectory(path);
+  if (!directory) return;
+  DaemonDirectory daemon{.path = path, .note = ReadStateNote(directory.get())};
+  if (daemon.note.daemon.empty()) daemon.note.daemon = name;
+  daemon.holder_pid = TryLock(directory.get(), kLock, 0).holder_pid;
+  const std::vector<std::string> names = NamesIn(directory.get());
+  std::vector<std::string> models;
+  std::ranges::copy_if(names, std::back_inserter(models), IsModelFolder);
+  for (const std::string& model : models) folders.push_back(Describe(daemon, model));
+  if (!models.empty() && std::ranges::none_of(names, IsStateFile)) return;
+  // A daemon that starts has not made its folder.
+  if (models.empty()) daemon.note.folder.clear();
+  folders.push_back(Describe(daemon, ""));
 }
 
 }  // namespace
@@ -166,30 +208,52 @@ std::vector<StateFolder> FindStateFolders() {
         struct stat found{};
         if (!IsName(name) || ::lstat(path.c_str(), &found) != 0 || !S_ISDIR(found.st_mode))
           continue;
-        folders.push_back(Describe(path, name));
+        AddStates(path, name, folders);
       }
     }
   }
   return folders;
 }
 
-Status RemoveStateFolder(const StateFolder& folder) {
-  const UniqueFd directory = OpenDirectory(folder.path);
-  if (!directory) return FailErrno(folder.path);
-  const HeldLock lock = TryLock(directory.get(), kLock, O_CREAT);
-  if (!lock.file) {
-    return Fail(Code::kBusy, folder.path, ": in use by a kvd, pid ", lock.holder_pid);
-  }
-  for (const std::string_view name : kStateFiles) {
-    const std::string file(name);
+namespace {
+
+// Removes the files of a state; other files stay.
+Status RemoveStateFiles(const std::string& path) {
+  const UniqueFd directory = OpenDirectory(path);
+  if (!directory) return FailErrno(path);
+  for (const std::string& file : NamesIn(directory.get())) {
+    if (!IsStateFile(file) && file != kTuning) continue;
     if (::unlinkat(directory.get(), file.c_str(), 0) != 0 && errno != ENOENT) {
-      return FailErrno(folder.path + "/" + file);
+      return FailErrno(path + "/" + file);
     }
   }
+  return {};
+}
+
+}  // namespace
+
+Status RemoveStateFolder(const StateFolder& folder) {
+  const std::string& path = folder.daemon_path;
+  const UniqueFd directory = OpenDirectory(path);
+  if (!directory) return FailErrno(path);
+  const HeldLock lock = TryLock(directory.get(), kLock, O_CREAT);
+  if (!lock.file) {
+    return Fail(Code::kBusy, path, ": in use by a kvd, pid ", lock.holder_pid);
+  }
+  KVD_CHECK_OK(RemoveStateFiles(folder.path));
+  const bool is_of_model = path != folder.path;
+  if (is_of_model && ::rmdir(folder.path.c_str()) != 0) return FailErrno(folder.path);
+  const std::vector<std::string> left = NamesIn(directory.get());
+  if (is_of_model && std::ranges::any_of(left, [](const std::string& name) {
+        return IsModelFolder(name) || IsStateFile(name);
+      })) {
+    return {};
+  }
+  (void)::unlinkat(directory.get(), kStateNoteFile, 0);
   // The lock is removed while it is held: a daemon that waits for it takes a new one.
   (void)::unlinkat(directory.get(), kLock, 0);
-  if (::rmdir(folder.path.c_str()) != 0) return FailErrno(folder.path);
-  (void)::rmdir(folder.path.substr(0, folder.path.rfind('/')).c_str());
+  if (::rmdir(path.c_str()) != 0) return FailErrno(path);
+  (void)::rmdir(path.substr(0, path.rfind('/')).c_str());
   return {};
 }
 

@@ -19,15 +19,6 @@ namespace {
 
 constexpr std::size_t kNoteBytesMax = 4096;
 
-// A control character of a model's name would be one of a terminal.
-std::string OneLine(std::string_view text) {
-  std::string line(text);
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  return line;
-}
-
 std::string GivenRuntimeDirectory() {
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
   return runtime != nullptr && runtime[0] == '/' ? runtime : "";
@@ -51,6 +42,14 @@ std::vector<StatePlace> PlacesWithMark(const std::string& mark) {
 
 }  // namespace
 
+std::string OneLine(std::string_view text) {
+  std::string line(text);
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return line;
+}
+
 std::vector<StatePlace> StatePlaces() {
   std::vector<StatePlace> places;
   const std::string runtime = GivenRuntimeDirectory();
@@ -71,8 +70,8 @@ Status WriteStateNote(int directory, const StateNote& note) {
   const UniqueFd file(::openat(directory, kStateNoteFile,
                                O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) return FailErrno(kStateNoteFile);
-  const std::string text =
-      Concat("daemon=", OneLine(note.daemon), "\nmodel=", OneLine(note.model), "\n");
+  const std::string text = Concat("daemon=", OneLine(note.daemon), "\nmodel=", OneLine(note.model),
+                                  "\nfolder=", OneLine(note.folder), "\n");
   if (::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) return {};
   return FailErrno(kStateNoteFile);
 }
@@ -89,6 +88,7 @@ StateNote ReadStateNote(int directory) {
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     if (line.starts_with("daemon=")) note.daemon = OneLine(line.substr(7));
     if (line.starts_with("model=")) note.model = OneLine(line.substr(6));
+    if (line.starts_with("folder=")) note.folder = OneLine(line.substr(7));
   }
   return note;
 }

@@ -41,10 +41,14 @@ std::vector<StatePlace> EarlierStatePlaces();
 
 // What the file kStateNoteFile says: for people and for kvctl daemons, not for the daemon.
 struct StateNote {
-  std::string daemon;  // its name
-  std::string model;   // the model's name
+  std::string daemon;       // its name
+  std::string model;        // the model's name
+  std::string folder = {};  // of the model's state; empty: the directory itself has the state
 };
 inline constexpr const char* kStateNoteFile = "about";
+
+// Returns the text with spaces in place of its control characters, which a terminal would obey.
+std::string OneLine(std::string_view text);
 
 // Writes the file in a state's directory. Errors: kIo, kNoSpace.
 Status WriteStateNote(int directory, const StateNote& note);

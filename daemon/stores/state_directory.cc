@@ -21,6 +21,7 @@
 #include "daemon/process/log.h"
 #include "engine/memory/state_files.h"
 #include "shm/own_directory.h"
+#include "shm/state_names.h"
 #include "shm/state_places.h"
 
 namespace kvd {
@@ -120,14 +121,6 @@ ExistingPaths FindExisting(const std::string& name) {
   return existing;
 }
 
-constexpr std::string_view kModelStem = "m-";
-
-bool IsModelId(std::string_view name) {
-  constexpr std::size_t kDigits = 16;
-  return name.size() == kModelStem.size() + kDigits && name.starts_with(kModelStem) &&
-         name.find_first_not_of("0123456789abcdef", kModelStem.size()) == std::string_view::npos;
-}
-
 struct CloseListing {
   void operator()(DIR* listing) const { ::closedir(listing); }
 };
@@ -138,7 +131,7 @@ std::vector<std::string> ListModels(const std::string& path) {
   const std::unique_ptr<DIR, CloseListing> listing(::opendir(path.c_str()));
   for (const dirent* entry = nullptr;
        listing != nullptr && (entry = ::readdir(listing.get())) != nullptr;) {
-    if (IsModelId(entry->d_name)) models.emplace_back(entry->d_name);
+    if (IsModelFolder(entry->d_name)) models.emplace_back(entry->d_name);
   }
   std::ranges::sort(models);
   return models;
@@ -179,7 +172,7 @@ std::string StateDirectory::ModelId(std::span<const std::uint64_t, 4> fingerprin
   constexpr char kHexDigits[] = "0123456789abcdef";
   std::uint64_t number = 0;
   for (const std::uint64_t word : fingerprint) number ^= word;
-  std::string id(kModelStem);
+  std::string id(kModelFolderStem);
   for (int shift = 60; shift >= 0; shift -= 4) id += kHexDigits[number >> shift & 15];
   return id;
 }
@@ -209,7 +202,7 @@ Status StateDirectory::EnterModel(const std::string& model_id) {
   return {};
 }
 
-bool StateDirectory::RemoveState() { return StateFiles(descriptor()).RemoveAll(); }
+bool StateDirectory::RemoveState() { return StateFiles(descriptor()).RemoveUsed(); }
 
 void StateDirectory::RemoveDirectory() {
   if (model_) (void)::unlinkat(directory_.get(), model_id_.c_str(), AT_REMOVEDIR);

@@ -56,8 +56,8 @@ class StateDirectory {
   Status EnterModel(const std::string& model_id);
   static std::string ModelId(std::span<const std::uint64_t, 4> fingerprint);
 
-  // Removes the files of the state, including those that are kept aside. Returns false if no such
-  // file existed.
+  // Removes the files of the state, except those that are kept aside. Returns false if there was no
+  // state.
   bool RemoveState();
   // Removes the folder of a model's state, the lock and, in a default place, the daemon's
   // directory, unless other files are in them. REQUIRES: nothing is written to the directory
@@ -81,6 +81,8 @@ class StateDirectory {
   // The directory of the daemon's name, which has the folders of models.
   int daemon_descriptor() const { return directory_.get(); }
   const std::string& path() const { return path_; }
+  // The name of the model's folder; empty: there is none.
+  const std::string& model_folder() const { return model_id_; }
   bool on_tmpfs() const { return on_tmpfs_; }
   // After OpenDefault: the paths that have the name of a default place but are not a private
   // directory of this uid, each with the reason.

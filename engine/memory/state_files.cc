@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -21,6 +20,7 @@
 #include "base/text.h"
 #include "engine/memory/pool_segment.h"
 #include "shm/segment_layout.h"
+#include "shm/state_names.h"
 
 namespace kvd {
 namespace {
@@ -36,25 +36,6 @@ std::string PartSuffix(std::size_t part) {
   if (part == PoolParts::kStates) return "-states";
   if (part == PoolParts::kLogits) return "-logits";
   return Concat("-g", part);
-}
-
-// The number in "STEM", "STEM.N" or either with "-PART"; nullopt: another name.
-std::optional<std::uint64_t> NumberOf(std::string_view name, std::string_view stem) {
-  if (!name.starts_with(stem)) return std::nullopt;
-  name.remove_prefix(stem.size());
-  std::uint64_t number = 0;
-  if (name.starts_with('.')) {
-    const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), number);
-    if (error != std::errc() || number == 0) return std::nullopt;
-    name.remove_prefix(static_cast<std::size_t>(end - name.data()));
-  }
-  if (!name.empty() && (stem != "pool" || !name.starts_with('-'))) return std::nullopt;
-  return number;
-}
-
-std::optional<std::uint64_t> PoolNumberOf(std::string_view name) { return NumberOf(name, "pool"); }
-std::optional<std::uint64_t> AsideNumberOf(std::string_view name) {
-  return NumberOf(name, "meta.bad");
 }
 
 std::uint64_t BytesOf(const struct stat& found) {
@@ -271,6 +252,14 @@ void StateFiles::RemovePresent(const std::string& aside) const {
   if (!aside.empty()) Remove(aside);
 }
 
+bool StateFiles::RemoveUsed() const {
+  const bool found = HasMeta();
+  Remove("meta");
+  constexpr std::uint64_t kNoPool = std::numeric_limits<std::uint64_t>::max();
+  (void)Sweep(kNoPool);
+  return found;
+}
+
 bool StateFiles::RemoveAll() const {
   bool found = false;
   const auto remove = [&](const std::string& name) {
@@ -279,7 +268,7 @@ bool StateFiles::RemoveAll() const {
   // `meta` is removed first, because the other files are useless without it.
   remove("meta");
   for (const std::string& name : List()) {
-    if (name == "meta.new" || AsideNumberOf(name) || PoolNumberOf(name)) remove(name);
+    if (IsStateFile(name)) remove(name);
   }
   return found;
 }

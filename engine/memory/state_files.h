@@ -1,15 +1,9 @@
-// StateFiles: the files of a stored memory in their directory: their names, which of them belong
-// together, and which are kept aside.
+// StateFiles: the files of a stored memory in their directory: which of them belong together, and
+// which are kept aside. Their names are in shm/state_names.h.
 //
-//   meta                  the committed records; its header has the number of its pool
-//   pool, pool.N          part of pool 0, or of pool N, with the blocks of group 0
-//   pool-PART, pool.N-PART  the other parts: g1 to g3, states, logits
-//   meta.new              a `meta` that is being written
-//   meta.bad, meta.bad.N  a `meta` that was kept aside, with pool 0 or pool N
-//
-// A `meta` names its pool, so renaming `meta.new` to `meta` replaces both together. Every function
-// may be killed at any point: the directory then has the earlier `meta` with its pool, or the new
-// one with its pool, and files that the next Sweep removes.
+// A `meta` names its pool in its header, so renaming `meta.new` to `meta` replaces both together.
+// Every function may be killed at any point: the directory then has the earlier `meta` with its
+// pool, or the new one with its pool, and files that the next Sweep removes.
 //
 // The caller holds the directory's lock. Threads: one.
 #pragma once
@@ -71,6 +65,9 @@ class StateFiles {
   bool HasRoom(std::uint64_t needed_bytes) const { return FreeBytes() >= needed_bytes; }
   // Removes the present `meta` under the name `aside`, if that is not empty, and its pool.
   void RemovePresent(const std::string& aside) const;
+  // Removes the present `meta` with its pool; what is kept aside stays. Returns whether there was a
+  // `meta`.
+  bool RemoveUsed() const;
   // Removes every file of the state. Returns whether there was one.
   bool RemoveAll() const;
   // Bytes that the file system has for all files of the state, and for those that are kept aside.

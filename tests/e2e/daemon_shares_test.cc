@@ -112,9 +112,7 @@ class RequestSharesTest : public DaemonSharesTest {
   RequestSharesTest() : DaemonSharesTest({"--other-requests", "1"}) {}
 
   // The completion ring has 16 entries, so that a long generation waits until its client reads.
-  static ConnectOptions Narrow() {
-    return {.submission_entries = 8, .completion_entries = 16};
-  }
+  static ConnectOptions Narrow() { return {.submission_entries = 8, .completion_entries = 16}; }
   static Result<Generation> StartLong(const Client& client, SequenceHandle sequence) {
     const std::vector<TokenId> prompt = TokensOf(1, 10);
     GenerateOptions options;

@@ -78,6 +78,25 @@ TEST_F(KvctlDaemonsTest, AStateStaysUntilItsDaemonIsNamed) {
   EXPECT_THAT(gone.output, HasSubstr("not_found"));
 }
 
+TEST_F(KvctlDaemonsTest, TheStatesOfTwoModelsAreShownAndRemovedTogether) {
+  const int pid = shell_.StartDaemon("--name notes", "--name notes");
+  ASSERT_GT(pid, 0);
+  shell_.Done("kvctl --name notes run -n 0 --keep kite 'The kite is green.'");
+  const std::string used = StateOf("notes");
+  const std::string daemon = std::filesystem::path(used).parent_path();
+  const std::string other = daemon + "/m-0123456789abcdef";
+  shell_.Done("umask 077; mkdir " + other + " && echo x >" + other + "/meta.bad.2");
+  EXPECT_THAT(shell_.Done("kvctl daemons notes"),
+              AllOf(HasSubstr("running, pid " + std::to_string(pid)), HasSubstr("stopped")));
+  EXPECT_THAT(shell_.Run("kvctl daemons --prune notes").output, HasSubstr("the daemon runs"));
+  shell_.Done("kvctl daemons --prune");
+  EXPECT_TRUE(std::filesystem::exists(other));
+  shell_.End(pid, "KILL");
+  EXPECT_THAT(shell_.Done("kvctl daemons --prune notes"),
+              AllOf(HasSubstr("snapshots: kite"), HasSubstr("removed " + other)));
+  EXPECT_FALSE(std::filesystem::exists(daemon));
+}
+
 TEST_F(KvctlDaemonsTest, AFileThatIsNoneOfAStateIsKept) {
   shell_.Done("umask 077; mkdir -p kvd-state/mine && echo precious >kvd-state/mine/letter");
   const test::ShellOutcome kept = shell_.Run("kvctl daemons --prune mine");

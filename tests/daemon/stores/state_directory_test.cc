@@ -365,20 +365,31 @@ TEST_F(StateDirectoryTest, ForgettingAbsentStateCreatesNoDirectory) {
   EXPECT_FALSE(std::filesystem::exists(At("none")));
 }
 
-TEST_F(StateDirectoryTest, RemovingTheStateLeavesNothingButTheLockAndThenNothing) {
+TEST_F(StateDirectoryTest, RemovingTheStateLeavesTheLockAndThenNothing) {
   auto state = StateDirectory::Open(At("state"));
   ASSERT_TRUE(state);
   std::ofstream(At("state") + "/pool") << "x";
   std::ofstream(At("state") + "/meta") << "x";
-  std::ofstream(At("state") + "/meta.bad") << "x";
   EXPECT_TRUE(state->RemoveState());
   EXPECT_FALSE(state->RemoveState());
-  EXPECT_FALSE(std::filesystem::exists(At("state") + "/meta.bad"));
   EXPECT_FALSE(std::filesystem::exists(At("state") + "/pool"));
   EXPECT_FALSE(std::filesystem::exists(At("state") + "/meta"));
   EXPECT_TRUE(std::filesystem::exists(At("state") + "/lock"));
   state->RemoveDirectory();
   EXPECT_TRUE(std::filesystem::is_empty(At("state"))) << "the user's own directory stays";
+}
+
+TEST_F(StateDirectoryTest, RemovingTheStateLeavesWhatIsKeptAside) {
+  auto state = StateDirectory::Open(At("state"));
+  ASSERT_TRUE(state);
+  for (const char* const file : {"/pool.2", "/pool.2-g1", "/meta", "/meta.bad", "/pool"}) {
+    std::ofstream(At("state") + file) << "x";
+  }
+  EXPECT_TRUE(state->RemoveState());
+  EXPECT_TRUE(std::filesystem::exists(At("state") + "/meta.bad"));
+  EXPECT_TRUE(std::filesystem::exists(At("state") + "/pool"));
+  EXPECT_FALSE(std::filesystem::exists(At("state") + "/pool.2"));
+  EXPECT_FALSE(std::filesystem::exists(At("state") + "/pool.2-g1"));
 }
 
 TEST_F(StateDirectoryTest, ForgettingInADefaultPlaceLeavesNeitherLockNorDirectory) {

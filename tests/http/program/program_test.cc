@@ -157,7 +157,7 @@ TEST_F(ProgramTest, ADaemonThatAKilledGatewayLeftGetsTheSizesOfTheNextOne) {
   const pid_t daemon = killed.daemon_pid();
   killed.Signal(SIGKILL);
   (void)killed.Wait();
-  GatewayProcess next(folder(), {"-c", "1024", "-np", "1"});
+  GatewayProcess next(folder(), {"-c", "2048", "-np", "2"});
   ASSERT_TRUE(next.WaitUntilReady()) << next.error_text();
   EXPECT_NE(next.daemon_pid(), daemon);
   EXPECT_FALSE(IsAlive(daemon));
@@ -166,12 +166,13 @@ TEST_F(ProgramTest, ADaemonThatAKilledGatewayLeftGetsTheSizesOfTheNextOne) {
 }
 
 TEST_F(ProgramTest, ASecondGatewayWithOtherSizesHasItsOwnDaemon) {
-  // Each daemon needs a state of its own.
+  // Each daemon needs a state of its own. A pool has 4,096 cells or more, so the second gateway
+  // wants more than a quarter of that.
   GatewayProcess first(folder(), {"-c", "512", "-np", "1"}, false);
   ASSERT_TRUE(first.WaitUntilReady()) << first.error_text();
-  GatewayProcess second(folder(), {"-c", "1024", "-np", "1"}, false);
+  GatewayProcess second(folder(), {"-c", "2048", "-np", "2"}, false);
   ASSERT_TRUE(second.WaitUntilReady()) << second.error_text();
-  GatewayProcess third(folder(), {"-c", "1024", "-np", "1"}, false);
+  GatewayProcess third(folder(), {"-c", "2048", "-np", "2"}, false);
   ASSERT_TRUE(third.WaitUntilReady()) << third.error_text();
   EXPECT_NE(second.daemon_pid(), first.daemon_pid());
   EXPECT_EQ(third.daemon_pid(), second.daemon_pid());
