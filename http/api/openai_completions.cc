@@ -1,27 +1,74 @@
-#include "http/api/openai_completions.h"
-
+// OpenAI's completions: the writer of replies, and the route.
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "base/error.h"
+#include "http/answer/answer.h"
 #include "http/answer/answer_group.h"
+#include "http/answer/served_model.h"
+#include "http/api/answer_report.h"
 #include "http/api/answer_stream.h"
 #include "http/api/error_of.h"
 #include "http/api/fields.h"
 #include "http/api/json_text.h"
 #include "http/api/llama_completion.h"
+#include "http/api/openai_members.h"
+#include "http/api/reply_fields.h"
 #include "http/api/route_kinds.h"
 #include "http/api/routes.h"
 #include "http/api/text_tokens.h"
+#include "http/api/token_probs.h"
+#include "http/loop/await.h"
+#include "text/value.h"
 
 namespace kvd::http {
+namespace {
+
+// The replies of OpenAI's completions: a whole reply with its choices, or a stream of chunks.
+class OpenAiTextWriter {
+ public:
+  // `model` and `fields` outlive the writer. `answer_count`: of all prompts together.
+  OpenAiTextWriter(const ServedModel& model, const ReplyFields& fields, const Request& request,
+                   std::shared_ptr<DaemonSession> session, std::size_t answer_count);
+
+  // The text that stands before the answer (echo).
+  void SetEcho(std::size_t index, std::string text);
+
+  // See api/answer_stream.h.
+  Await<Result<std::string>> Take(std::size_t index, const Answer& answer, AnswerPiece piece);
+  Await<Result<std::string>> End(std::size_t index, const Answer& answer);
+  std::string Last() const;
+  Value Whole();
+
+ private:
+  struct Choice {
+    AnswerProgress progress;
+    std::string text;          // with a stream: of the echo, until it is sent
+    std::vector<Value> probs;  // with a stream: not yet sent
+    std::int64_t offset = 0;   // code points of the text in front of the tokens of `probs`
+    Value whole;               // when the answer has ended
+  };
+
+  Value ChoiceOf(std::size_t index, const char* finish_reason);
+
+  const ReplyFields& fields_;
+  const OpenAiMembers reply_;
+  TokenProbs probs_;
+  std::vector<Choice> choices_;
+  // Of the answers that have ended.
+  Usage usage_;
+  std::size_t ended_ = 0;
+  Value timings_;  // of the first one
+  Value cache_;
+};
 
 // "logprobs" has llama-server's member "content", and OpenAI's members for completions.
-
-namespace {
 
 constexpr char kObject[] = "text_completion";
 

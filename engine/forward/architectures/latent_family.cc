@@ -1,6 +1,7 @@
-#include "engine/forward/architectures/latent_family.h"
-
+// Multi-head latent attention as a part of the architectures deepseek2 and kimi-linear.
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 
 #include "engine/forward/architectures/common_tensors.h"
 #include "engine/forward/architectures/definitions.h"
@@ -8,10 +9,17 @@
 #include "engine/forward/layers/latent_attention.h"
 #include "engine/forward/layers/linear_attention.h"
 #include "engine/model/attention_config.h"
+#include "engine/model/config_reader.h"
+#include "engine/model/model_format.h"
 
 namespace kvd {
+namespace {
 
-// ---- latent parts
+// Multi-head latent attention (DeepSeek-AI 2024, V2) as a part of architectures: the numbers and
+// the tensors of its layers. Names are those of llama.cpp (src/models/deepseek2.cpp).
+
+// Returns kCorrupt with this text if the key is present and is not `expected`: "KEY: FOUND, must be
+// EXPECTED, MEANING".
 Status RequireEqual(const ConfigReader& reader, std::string_view suffix, std::uint64_t expected,
                     std::string_view meaning) {
   KVD_TRY(const auto found, reader.file().GetU64Or(reader.Key(suffix), expected));
@@ -20,6 +28,10 @@ Status RequireEqual(const ConfigReader& reader, std::string_view suffix, std::ui
               meaning);
 }
 
+// Reads config.latent except query_rank, and sets kv_head_count, head_dim_k and head_dim_v to the
+// shape of a cell. Returns the elements of a query head: plain_dim + shared_dim. Errors: kNotFound
+// and kCorrupt; messages name the key. REQUIRES: ReadHeadCounts was called.
+//
 // Files with matrices per head (attn_k_b and attn_v_b) declare the lengths of a query head and of a
 // value head by keys of their own, and the shape of a cell by the ordinary keys.
 Result<std::uint32_t> ReadLatentHeads(const ConfigReader& reader, ModelConfig& config) {
@@ -61,6 +73,8 @@ Result<std::uint32_t> ReadLatentHeads(const ConfigReader& reader, ModelConfig& c
   return query_dim;
 }
 
+// attn_norm, attn_q (or attn_q_a, attn_q_a_norm and attn_q_b), attn_kv_a_mqa, attn_kv_a_norm,
+// attn_k_b and attn_v_b (or attn_kv_b), attn_output.
 Status VisitLatentAttention(const ModelConfig& config, TensorVisitor& visitor, std::size_t layer,
                             LatentAttentionWeights& weights) {
   const LatentAttentionConfig& latent = config.latent;
@@ -101,8 +115,6 @@ Status VisitLatentAttention(const ModelConfig& config, TensorVisitor& visitor, s
 // deepseek2: x += LatentAttention(Norm(x)), x += Experts(Norm(x)); the first layers have an
 // ordinary feed-forward (DeepSeek-AI 2024, V2 and V3). Names and defaults are those of llama.cpp
 // (src/models/deepseek2.cpp).
-
-namespace {
 
 constexpr ExpertRule kDeepseek2ExpertRule = {.gating_from = ExpertRule::From::kFile,
                                              .normalised_from = ExpertRule::From::kFile,
