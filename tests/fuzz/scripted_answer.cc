@@ -126,7 +126,7 @@ ScriptedGeneration Generated(const ScriptedAnswer& answer, const wire::GenerateR
                        .prompt_shared = 0,
                        .shared_origin = 0,
                        .share_limit = 0,
-                       .skipped = static_cast<std::uint16_t>(skips ? 1 : 0)};
+                       .skipped = static_cast<std::uint8_t>(skips ? 1 : 0)};
   return generation;
 }
 
