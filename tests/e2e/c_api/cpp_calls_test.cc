@@ -111,9 +111,9 @@ TEST_F(CppCallsTest, TheSessionEndsWithTheLastCopyAndTheLastSequence) {
   {
     auto sequence = [&] {
       const api::Client client = ConnectCpp();
-      const api::Client copy = client;
-      EXPECT_EQ(copy.raw(), client.raw());
-      return copy.NewSequence();
+      const std::vector<api::Client> copies(2, client);
+      EXPECT_EQ(copies[1].raw(), client.raw());
+      return copies[1].NewSequence();
     }();
     ASSERT_TRUE(sequence);
     handle = sequence->raw();
