@@ -15,7 +15,7 @@ namespace {
 
 std::unexpected<Error> FailOpen(const std::string& path) {
   const int number = errno;
-  Error error = FailErrno(path).error();
+  Error error = FailWriting(path).error();
   if (number == ENOENT) error.code = Code::kNotFound;
   if (number == EACCES || number == EPERM) error.code = Code::kPermission;
   return std::unexpected(std::move(error));
@@ -31,6 +31,13 @@ bool RenameBesideExisting(const std::string& from, const std::string& to) {
 }
 
 }  // namespace
+
+std::unexpected<Error> FailWriting(std::string_view what) {
+  const bool is_full = errno == ENOSPC || errno == EDQUOT;
+  auto failed = FailErrno(what);
+  if (is_full) failed.error().code = Code::kNoSpace;
+  return failed;
+}
 
 Result<std::vector<std::byte>> ReadWholeFile(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -73,20 +80,20 @@ Status WholeFileWriter::Write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return FailErrno(path_);
+    if (written < 0) return FailWriting(path_);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
   return {};
 }
 
 Status WholeFileWriter::Commit(ExistingFile existing) {
-  if (::fsync(file_.get()) != 0) return FailErrno(path_);
+  if (::fsync(file_.get()) != 0) return FailWriting(path_);
   const bool is_renamed = existing == ExistingFile::kReplace
                               ? ::rename(beside_.c_str(), path_.c_str()) == 0
                               : RenameBesideExisting(beside_, path_);
   if (!is_renamed) {
     const int number = errno;
-    Error error = FailErrno(path_).error();
+    Error error = FailWriting(path_).error();
     if (number == EEXIST) error.code = Code::kExists;
     return std::unexpected(std::move(error));
   }

@@ -18,19 +18,24 @@ Result<std::vector<std::byte>> ReadWholeFile(const std::string& path);
 // What a writer does with a file that its path names already.
 enum class ExistingFile : bool { kReplace, kKeep };
 
+// Returns the error of a failed system call that writes a file, as FailErrno does: kNoSpace if the
+// file system or the quota is full, else kIo.
+std::unexpected<Error> FailWriting(std::string_view what);
+
 // A WholeFileWriter writes a temporary file in the folder of the path; Commit syncs the temporary
 // file and renames it to the path, so the path always has the old file or the complete new one.
 // If Commit was not called, the destructor removes the temporary file. A WholeFileWriter is movable
 // and is used by one thread at a time.
 class WholeFileWriter {
  public:
-  // Errors: kNotFound, kPermission, kIo.
+  // Errors: kNotFound, kPermission, kIo, kNoSpace.
   static Result<WholeFileWriter> Create(std::string path);
   WholeFileWriter(WholeFileWriter&& other) noexcept = default;
   WholeFileWriter& operator=(WholeFileWriter&&) = delete;
   ~WholeFileWriter();
 
-  // Errors of Write and Commit: kIo; of Commit also kExists (kKeep, and the path names a file).
+  // Errors of Write and Commit: kIo, kNoSpace; of Commit also kExists (kKeep, and the path names a
+  // file).
   Status Write(std::span<const std::byte> bytes);
   Status Commit(ExistingFile existing = ExistingFile::kReplace);
 

@@ -203,8 +203,8 @@ class Connection {
   void Send(PendingRequest& request, std::span<std::byte> room) KVD_REQUIRES(mutex_);
   void FailUnanswered() KVD_REQUIRES(mutex_);
   Link* FindLink(std::uint64_t ticket) KVD_REQUIRES(mutex_);
-  static void CountReceived(PendingRequest& request, const wire::Completion& completion,
-                            std::span<const std::byte> output);
+  void CountReceived(PendingRequest& request, const wire::Completion& completion,
+                     std::span<const std::byte> output) const KVD_REQUIRES(mutex_);
   Result<bool> Pump() KVD_REQUIRES(mutex_);
   Status PumpAll() KVD_REQUIRES(mutex_);  // calls Pump and discards whether completions were taken
   Status Deliver(const wire::Completion& completion) KVD_REQUIRES(mutex_);

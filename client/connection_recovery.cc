@@ -182,15 +182,16 @@ void Connection::Send(PendingRequest& request, std::span<std::byte> room) {
 }
 
 void Connection::CountReceived(PendingRequest& request, const wire::Completion& completion,
-                               std::span<const std::byte> output) {
+                               std::span<const std::byte> output) const {
   const wire::VerbRow* const row = wire::FindVerb(request.submission.verb);
   if (row == nullptr) return;
   if (row->received == wire::Received::kRows) {
     const auto args = wire::ReadArguments<wire::DecodeArgs>(request.submission);
     std::vector<std::byte> no_output;
     const auto reply = wire::ReadReply<wire::DecodeReply>(row->name, completion, no_output);
-    if (reply && args.logits == wire::LogitsWanted::kAll && reply->cells > 0) {
-      request.received = static_cast<std::uint32_t>(reply->cells);
+    const std::size_t rows = output.size() / (info_.vocab_size * sizeof(float));
+    if (reply && args.logits == wire::LogitsWanted::kAll && rows > 0) {
+      request.received = static_cast<std::uint32_t>(reply->row_first + rows);
     }
   }
   wire::GeneratePiece piece;

@@ -209,6 +209,10 @@ int kvd_defrag(kvd_client* client, kvd_defrag_report* report, kvd_request* later
 
 int kvd_ping(kvd_client* client, size_t payload_bytes, uint64_t* nanoseconds, kvd_request* later) {
   return CallBody(later, [&]() -> Status {
+    if (payload_bytes > wire::kPingBytesMax) {
+      return Fail(Code::kInvalidArgument, "payload_bytes: ", payload_bytes, ", at most ",
+                  wire::kPingBytesMax);
+    }
     const std::vector<std::byte> sent(payload_bytes, std::byte{0x5a});
     const std::span<const std::byte> payload(sent);
     const auto begin = std::chrono::steady_clock::now();

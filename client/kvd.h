@@ -54,6 +54,8 @@
  *    KVD_CORRUPT           the daemon broke the protocol
  *    KVD_NO_SPACE          memory is exhausted
  *    KVD_TOO_LARGE         the arguments exceed the request arena or a limit of one request
+ *    KVD_CONFLICT          the connection was lost during the request, and its answer cannot be
+ *                          repeated: another process of the session has changed the sequence since
  * Calls on a sequence may also return KVD_NOT_FOUND (the sequence does not exist, or this user may
  * not see it), KVD_PERMISSION (the sequence belongs to another session) and KVD_BUSY (a request
  * computes on the sequence).
@@ -139,7 +141,9 @@ void kvd_free(void* pointer);
 void kvd_connect_options_init(kvd_connect_options* options, size_t size);
 /* Opens a session: *client becomes its client. `options` may be null. Errors: KVD_DISCONNECTED (no
  * daemon listens; the message says how to start one), KVD_PERMISSION, KVD_VERSION_MISMATCH,
- * KVD_NO_SPACE (a limit of the daemon). */
+ * KVD_NO_SPACE (a limit of the daemon), KVD_SESSION_LOST (the daemon does not know the
+ * session_token), KVD_TIMEOUT (connect_timeout_ms), KVD_IO (the system opens no socket),
+ * KVD_CORRUPT (what listens is no daemon of kvd). */
 int kvd_connect(const kvd_connect_options* options, kvd_client** client);
 /* Ends the session and frees the client. kvd_close cancels requests in flight. The daemon retains
  * the pristine cells of the session's sequences until the room is needed (see kvd_sequence_retain).
@@ -193,9 +197,10 @@ typedef int (*kvd_piece_function)(void* user, const kvd_piece* piece);
  * generation ends; then *result (may be null) is written. With `later`, `on_piece` and `result`
  * must be null, and kvd_generate_next gives the pieces and the result. Errors: KVD_CANCELLED
  * (cancelled by `on_piece` or kvd_cancel; the computed tokens stay in the sequence, except those
- * whose cells it had given back for lack of room), KVD_NO_SPACE,
- * KVD_NUMERICAL, KVD_CONFLICT, KVD_INVALID_ARGUMENT (names the field of the parameters). If
- * kvd_generate fails with KVD_TIMEOUT, it cancels the request. */
+ * whose cells it had given back for lack of room; or the sequence was dropped), KVD_NO_SPACE,
+ * KVD_NUMERICAL (a value was not finite; the computed tokens of the answer stay), KVD_CONFLICT (see
+ * KVD_RESUME_SAMPLER), KVD_INVALID_ARGUMENT (names the field of the parameters). If kvd_generate
+ * fails with KVD_TIMEOUT, it cancels the request. */
 int kvd_generate(kvd_client* client, kvd_sequence sequence, const kvd_generate_params* params,
                  kvd_piece_function on_piece, void* user, kvd_generate_result* result,
                  kvd_request* later);
@@ -274,7 +279,9 @@ struct kvd_connect_options {
    * kvd_connect also retries if a daemon that is being restarted closes the connection before its
    * welcome. */
   int32_t connect_timeout_ms;
-  int32_t timeout_ms; /* time limit of each call in milliseconds; 0 or negative: no limit */
+  /* Time limit of each call in milliseconds, of a generation: of the wait for each piece; 0 or
+   * negative: no limit. */
+  int32_t timeout_ms;
   uint32_t wants_map; /* 1: kvd_map_open will be called; default 0 */
   uint32_t no_prefix; /* 1: prompts reuse no prefix of other sequences; default 0 */
   /* Prompts reuse only prefixes of sequences with the same salt; default 0. */
@@ -395,7 +402,8 @@ typedef struct kvd_map_block {
   uint32_t shared_cells;
 } kvd_map_block;
 
-/* Opens the map. Errors: KVD_INVALID_ARGUMENT (wants_map was not set for kvd_connect). */
+/* Opens the map. Errors: KVD_INVALID_ARGUMENT (wants_map was not set for kvd_connect), KVD_IO (no
+ * free descriptor). */
 int kvd_map_open(kvd_client* client, kvd_map** map);
 /* Reads the last published map. `state` (may be null): enum kvd_map_state. */
 int kvd_map_refresh(kvd_map* map, int* state);
@@ -492,7 +500,8 @@ int kvd_sequence_clear(kvd_client* client, kvd_sequence sequence, kvd_request* l
 int kvd_sequence_add(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
                      int32_t delta, kvd_request* later);
 /* Divides the positions of a range by `divisor` (at least 1). *cells (may be null) becomes the
- * number of rewritten cells. Errors: KVD_INVALID_ARGUMENT (the divisor). */
+ * number of rewritten cells. Errors: KVD_INVALID_ARGUMENT (the divisor), KVD_NO_SPACE (the keys are
+ * written to new cells), KVD_NUMERICAL (a rewritten key is not finite). */
 int kvd_sequence_divide(kvd_client* client, kvd_sequence sequence, int32_t p0, int32_t p1,
                         int32_t divisor, uint64_t* cells, kvd_request* later);
 
@@ -666,10 +675,12 @@ typedef struct kvd_logits {
  * *logits. The first piece has all rows unless they exceed the output arena; if logits->has_more is
  * 1, kvd_decode_next gives the further pieces of logits->request. With `later`, `logits` is not
  * used and may be null, and kvd_decode_next gives all pieces. wanted: kvd_logits_wanted. Errors:
- * KVD_INVALID_ARGUMENT (`pos` is another position), KVD_NO_SPACE (cells), KVD_NUMERICAL (a value
- * was not finite), KVD_CONFLICT (the sequence changed during a step). After an error the sequence
- * is unchanged, unless the message says that the appended tokens stay (because a sliding window or
- * a recurrent state cannot be rewound). */
+ * KVD_INVALID_ARGUMENT (`pos` is another position; the model needs a text of kvd_encode),
+ * KVD_NO_SPACE (cells), KVD_NUMERICAL (a value
+ * was not finite), KVD_CANCELLED (by kvd_cancel, or the sequence was dropped; the computed tokens
+ * stay in the sequence). After another error the sequence is unchanged, unless the message says
+ * that the appended tokens stay (because a sliding window or a recurrent state cannot be
+ * rewound). */
 int kvd_decode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
                size_t token_count, int32_t pos, int wanted, kvd_logits* logits, kvd_request* later);
 /* Releases the rows; `logits->rows` becomes null. Rows may be released in any order; the daemon
@@ -721,8 +732,7 @@ int kvd_rank(kvd_client* client, const char* query, const char* const* documents
  * as t5). kvd_encode can set a text once per sequence, before the sequence's first token; forks
  * share the cells of the text. *start_token (may be null) becomes the token with which decoding
  * starts, or -1 if the model defines no such token. Errors: KVD_UNSUPPORTED (another kind of
- * model), KVD_EXISTS (the sequence already has a text), KVD_INVALID_ARGUMENT (the sequence has
- * tokens), KVD_NO_SPACE, KVD_NUMERICAL. */
+ * model), KVD_EXISTS (the sequence already has a text), KVD_NO_SPACE, KVD_NUMERICAL. */
 int kvd_encode(kvd_client* client, kvd_sequence sequence, const kvd_token* tokens,
                size_t token_count, kvd_token* start_token, kvd_request* later);
 
@@ -943,7 +953,7 @@ int kvd_snapshots(kvd_client* client, kvd_snapshot_info** list, size_t* count, k
  *
  * A saved state is a file in the daemon's --store with one or several sequences. Names of saved
  * states follow the rules for names of snapshots. Errors of all calls on saved states:
- * KVD_UNSUPPORTED (the daemon has no store), KVD_IO. */
+ * KVD_UNSUPPORTED (the daemon has no store); of all but kvd_save_size: KVD_IO. */
 
 enum {
   KVD_SAVE_NO_LOGITS = 1, /* the last row of logits, which recurrent models keep, is not saved */
@@ -962,10 +972,12 @@ typedef struct kvd_save_info {
 
 /* Saves the sequence in its present state, while other requests continue. *info (may be null)
  * becomes the sizes of the file. Errors: KVD_EXISTS, KVD_NO_SPACE (the disk, or the user's byte
- * limit), KVD_INVALID_ARGUMENT. */
+ * limit), KVD_INVALID_ARGUMENT, KVD_UNSUPPORTED and KVD_NUMERICAL (KVD_SAVE_Q8_ROWS: the size
+ * of a head is no multiple of 32, or a value is too large). */
 int kvd_save(kvd_client* client, kvd_sequence sequence, const char* name, uint32_t flags,
              kvd_save_info* info, kvd_request* later);
-/* Saves all sequences of this session in one file; otherwise as kvd_save. */
+/* Saves all sequences of this session in one file; otherwise as kvd_save. Errors: also
+ * KVD_NOT_FOUND (the session has no sequences). */
 int kvd_save_all(kvd_client* client, const char* name, uint32_t flags, kvd_save_info* info,
                  kvd_request* later);
 /* Writes the sizes of the file that kvd_save would write to *info (may be null). */
@@ -1080,7 +1092,7 @@ int kvd_chat_template(kvd_client* client, const char* name, char** text, size_t*
  * Errors: KVD_NOT_FOUND, KVD_CORRUPT (the message names the field and its byte offset),
  * KVD_INVALID_ARGUMENT (the file is of another model, and the message names the difference; a
  * sequence without cells; streams that do not fit), KVD_UNSUPPORTED, KVD_NUMERICAL,
- * KVD_NO_SPACE, KVD_IO. */
+ * KVD_NO_SPACE, KVD_IO, KVD_PERMISSION (the file). */
 
 enum {
   /* Get and save: the file is written for llama.cpp without flash attention. */

@@ -37,6 +37,14 @@
 
 namespace kvd::api {
 
+// A Result differs between C++17 and C++23, so the names of both differ for the linker, and a
+// program may have files of both.
+#if defined(__cpp_lib_expected)
+inline namespace with_std_expected {
+#else
+inline namespace with_own_result {
+#endif
+
 struct CallError {
   int code = KVD_OK;  // kvd_code
   std::string message;
@@ -288,6 +296,7 @@ class Client {
   std::shared_ptr<kvd_client> client_;
 };
 
+}  // inline namespace
 }  // namespace kvd::api
 
 #endif  // KVD_KVD_HPP_

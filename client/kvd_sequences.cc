@@ -96,7 +96,7 @@ int kvd_sequence_fork(kvd_client* client, kvd_sequence sequence, int32_t cell_co
                       const kvd_sequence_options* options, kvd_sequence* forks, kvd_fork_info* info,
                       kvd_request* later) {
   return CallBody(later, [&]() -> Status {
-    KVD_CHECK_OK(NotNull(forks, "forks"));
+    if (count != 0) KVD_CHECK_OK(NotNull(forks, "forks"));
     KVD_TRY(const NewSequenceOptions made, NewSequenceFrom(options, KVD_EPHEMERAL));
     const wire::ForkArgs args{.sequence = HandleFrom(sequence),
                               .cells = CellsFrom(cell_count),

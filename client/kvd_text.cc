@@ -210,7 +210,7 @@ Status GiveTemplate(const wire::ChatTemplatesReply& reply, const std::string& na
 int kvd_chat(kvd_client* client, const kvd_chat_message* messages, size_t message_count,
              uint32_t flags, char** text, size_t* text_bytes, kvd_request* later) {
   return CallBody(later, [&]() -> Status {
-    KVD_CHECK_OK(NotNull(messages, "messages"));
+    if (message_count != 0) KVD_CHECK_OK(NotNull(messages, "messages"));
     KVD_CHECK_OK(CheckOutputs(text, text_bytes));
     KVD_CHECK_OK(FlagsFrom(flags, KVD_ADD_ASSISTANT));
     std::vector<Value> dicts;

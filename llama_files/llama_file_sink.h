@@ -18,7 +18,7 @@ class LlamaFileSink final : public LlamaSink {
  public:
   explicit LlamaFileSink(std::string path) : path_(std::move(path)) {}
 
-  // Errors: those of WholeFileWriter::Create; the other functions: kIo.
+  // Errors: those of WholeFileWriter::Create; the other functions: kIo, kNoSpace.
   Status Begin(std::uint64_t) override {
     writer_.reset();  // the reset discards the bytes that an earlier attempt has written
     KVD_TRY(WholeFileWriter writer, WholeFileWriter::Create(path_));

@@ -24,7 +24,7 @@ struct DecodeArgs {
 // the client reads in place.
 struct DecodeReply {
   SequenceHandle sequence = SequenceHandle::kNone;
-  std::uint64_t cells = 0;      // number of tokens of the request decoded so far
+  std::uint64_t cells = 0;      // number of cells of the sequence after the piece
   std::uint64_t row_first = 0;  // index of the piece's first row among the requested rows
   std::int64_t reuse = 0;       // the prompt's PrefixReuse as a number (PackReuse)
   static constexpr auto Slots() {

@@ -40,6 +40,8 @@
 //   9  kInfo has the progress of reading the weights; verb 47 reports the choices of products
 //   10 kGenerate may leave out the last token of an answer
 //   11 an answer may have the code kTooLarge
+//   12 kGenerate waits for room in the pool, and may end an answer because there is none
+//   13 the cells of kDecode's reply are those of the sequence
 #pragma once
 
 #include <cstdint>
@@ -49,7 +51,7 @@
 
 namespace kvd::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 12;
+inline constexpr std::uint32_t kProtocolVersion = 13;
 inline constexpr std::uint64_t kHelloMagic = 0x314f4c4c4544564bull;    // "KVDELLO1"
 inline constexpr std::uint64_t kWelcomeMagic = 0x31434c455744564bull;  // "KVDWELC1"
 

@@ -19,11 +19,12 @@ DecodeRequest::DecodeRequest(RequestOrigin origin, SequenceHandle sequence, Pos 
       tokens_(std::move(tokens)),
       wanted_(wanted),
       row_bytes_(std::size_t{vocab_size} * sizeof(float)),
+      first_cell_(resumption.first_cell),
       done_(resumption.done) {
   if (resumption.lost > 0) {
     TakeBackFrom(Pos{pos_.value + static_cast<std::int32_t>(done_)});
   } else if (left() == 0) {  // all tokens are computed already, and no logits are wanted
-    SetReply(wire::DecodeReply{.sequence = this->sequence(), .cells = done_});
+    SetReply(wire::DecodeReply{.sequence = this->sequence(), .cells = first_cell_ + done_});
   }
 }
 
@@ -72,7 +73,7 @@ void DecodeRequest::Finish(const StepItem& item, std::span<const float>) {
   // row_first counts wanted rows: with kLast there is only row 0.
   const bool wants_all = wanted_ == wire::LogitsWanted::kAll;
   const wire::DecodeReply reply{.sequence = sequence(),
-                                .cells = done_,
+                                .cells = first_cell_ + done_,
                                 .row_first = wants_all ? done_ - space->rows : 0,
                                 .reuse = PackReuse(opening().reuse)};
   wire::Completion completion = MakeCompletion();

@@ -20,6 +20,8 @@ namespace kvd {
 struct DecodeResumption {
   std::size_t done = 0;
   std::size_t lost = 0;
+  // Number of cells that the sequence had before the request.
+  std::uint64_t first_cell = 0;
 };
 
 class DecodeRequest final : public AppendingRequest {
@@ -53,6 +55,7 @@ class DecodeRequest final : public AppendingRequest {
   const std::vector<TokenId> tokens_;
   const wire::LogitsWanted wanted_;
   const std::size_t row_bytes_;
+  const std::uint64_t first_cell_;
   // Number of tokens that are committed or were taken from other sequences.
   std::size_t done_ = 0;
   std::optional<Session::LogitsSpace> space_;  // space for the logits of the step in progress

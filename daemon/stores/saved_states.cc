@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/name.h"
 #include "base/text.h"
+#include "base/whole_file.h"
 #include "daemon/process/log.h"
 #include "daemon/sessions/owners.h"
 #include "daemon/stores/load_states.h"
@@ -104,7 +105,7 @@ Result<std::unique_ptr<SavedStates>> SavedStates::Open(const std::string& path, 
 Result<UniqueFd> SavedStates::OpenFolder(OwnerId owner, bool creates) const {
   const std::string name = FolderName(owner);
   if (creates && ::mkdirat(directory_.get(), name.c_str(), 0700) != 0 && errno != EEXIST) {
-    return FailErrno("making the folder " + name);
+    return FailWriting("making the folder " + name);
   }
   UniqueFd folder = OpenBeneath(directory_.get(), name, O_RDONLY | O_DIRECTORY);
   if (folder) return folder;

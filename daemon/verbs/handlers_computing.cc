@@ -57,7 +57,8 @@ Result<DecodeResumption> ResumeDecode(const wire::Submission& submission, wire::
       (kept == tokens && wanted != wire::LogitsWanted::kNone)) {
     return TooMuchReceived(submission.received, progress.done);
   }
-  return DecodeResumption{.done = kept, .lost = progress.done - kept};
+  return DecodeResumption{
+      .done = kept, .lost = progress.done - kept, .first_cell = progress.first_cell};
 }
 
 // Sets the adaptation after the `predicted` tokens that an earlier attempt has committed, from the

@@ -52,8 +52,8 @@ struct SaveTarget {
   std::array<std::uint64_t, 2> name_space = {};  // FileHeader::name_space
 };
 
-// Writes the planned sections with up to `threads` threads. Errors: kIo, kExists, kNumerical (a row
-// does not fit the requested type), kCancelled. On error no new file is left.
+// Writes the planned sections with up to `threads` threads. Errors: kIo, kNoSpace, kExists,
+// kNumerical (a row does not fit the requested type), kCancelled. On error no new file is left.
 Result<SaveReport> SaveSequences(const Engine& engine, std::span<const SaveItem> items,
                                  const SaveProfile& profile,
                                  std::vector<state_file::SectionEntry> sections,

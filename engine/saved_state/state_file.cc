@@ -19,6 +19,7 @@
 #include "base/rounding.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
+#include "base/whole_file.h"
 #include "engine/model/numeric_form.h"
 #include "state_layout/section_plan.h"
 
@@ -123,7 +124,7 @@ Status WriteAt(int file, std::span<const std::byte> bytes, std::uint64_t offset)
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return FailErrno("writing the state file");
+    if (written < 0) return FailWriting("writing the state file");
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     offset += static_cast<std::uint64_t>(written);
   }
@@ -153,7 +154,7 @@ Result<std::unique_ptr<StateFileWriter>> StateFileWriter::Create(
   std::string temporary = TemporaryName();
   UniqueFd file(::openat(directory, temporary.c_str(),
                          O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return FailErrno("creating " + temporary);
+  if (!file) return FailWriting("creating " + temporary);
   return std::unique_ptr<StateFileWriter>(new StateFileWriter(
       directory, std::move(name), std::move(temporary), std::move(file), std::move(sections)));
 }
@@ -210,14 +211,14 @@ Result<std::uint64_t> StateFileWriter::Finish(state_file::FileHeader header, boo
   CompleteStateHeader(sections_, &header);
   KVD_CHECK_OK(WriteAt(file_.get(), std::as_bytes(std::span(sections_)), sizeof header));
   KVD_CHECK_OK(WriteAt(file_.get(), std::as_bytes(std::span(&header, 1)), 0));
-  if (::fsync(file_.get()) != 0) return FailErrno("syncing the state file");
+  if (::fsync(file_.get()) != 0) return FailWriting("syncing the state file");
   const unsigned flags = replace ? 0 : RENAME_NOREPLACE;
   if (::renameat2(directory_, temporary_.c_str(), directory_, name_.c_str(), flags) != 0) {
     if (errno == EEXIST) return Fail(Code::kExists, "'", name_, "': exists already");
-    return FailErrno("naming the state file '" + name_ + "'");
+    return FailWriting("naming the state file '" + name_ + "'");
   }
   is_finished_ = true;
-  if (::fsync(directory_) != 0) return FailErrno("syncing the directory of '" + name_ + "'");
+  if (::fsync(directory_) != 0) return FailWriting("syncing the directory of '" + name_ + "'");
   return header.file_bytes;
 }
 

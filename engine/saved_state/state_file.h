@@ -68,8 +68,8 @@ class StateFileReader {
 class StateFileWriter {
  public:
   // Creates the file in the open directory. `sections`: all sections in the order of the table,
-  // whose offsets, stored bytes and checksums are not yet set. Errors: kIo, kUnsupported (too many
-  // sections).
+  // whose offsets, stored bytes and checksums are not yet set. Errors: kIo, kNoSpace, kUnsupported
+  // (too many sections).
   static Result<std::unique_ptr<StateFileWriter>> Create(
       int directory, std::string name, std::vector<state_file::SectionEntry> sections);
   ~StateFileWriter();
@@ -78,15 +78,15 @@ class StateFileWriter {
 
   std::span<const state_file::SectionEntry> sections() const { return sections_; }
   // Writes section `number`. Waits until the offsets of all earlier sections are assigned, so
-  // sections must be begun in order. Errors: kIo, kCancelled (GiveUp). REQUIRES: `packed` is the
-  // content of section `number`.
+  // sections must be begun in order. Errors: kIo, kNoSpace, kCancelled (GiveUp). REQUIRES: `packed`
+  // is the content of section `number`.
   Status Put(std::size_t number, const SectionCodec::Packed& packed);
   // Makes waiting and later calls of Put fail. A thread calls GiveUp if it will not put its
   // section, because other threads may be waiting for that section.
   void GiveUp();
   // Completes the header and writes it (the caller sets architecture, fingerprint, sequence_count,
   // numeric_form, name_space and saved_unix_ms), syncs and renames the file. Replaces an existing
-  // file only if `replace`. Returns the file size. Errors: kIo, kExists.
+  // file only if `replace`. Returns the file size. Errors: kIo, kNoSpace, kExists.
   Result<std::uint64_t> Finish(state_file::FileHeader header, bool replace);
 
  private:

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/e2e/c_api/c_api_test.h"
@@ -70,6 +71,35 @@ TEST_F(ComputingCallsTest, DecodeGivesTheSameLogitsInBothForms) {
   EXPECT_EQ(waited.rows, nullptr);
 }
 
+TEST_F(ComputingCallsTest, LogitsCountTheCellsOfTheSequence) {
+  const kvd_sequence sequence = Filled(10);
+  kvd_logits logits;
+  for (const int wanted : {KVD_LOGITS_NONE, KVD_LOGITS_LAST, KVD_LOGITS_ALL}) {
+    const std::uint32_t before = Query(sequence).cell_count;
+    ASSERT_EQ(Decode(sequence, -1, wanted, &logits, nullptr), KVD_OK) << kvd_error_message();
+    EXPECT_EQ(logits.cell_count, before + kPrompt.size());
+    EXPECT_EQ(logits.cell_count, Query(sequence).cell_count);
+    EXPECT_EQ(logits.row_first, 0u);
+    EXPECT_EQ(kvd_release(client_, &logits), KVD_OK);
+  }
+  // A removal makes the number of cells differ from the positions.
+  ASSERT_EQ(kvd_sequence_remove(client_, sequence, 3, 8, nullptr, nullptr, nullptr), KVD_OK);
+  kvd_request request = 0;
+  ASSERT_EQ(Decode(sequence, -1, KVD_LOGITS_LAST, nullptr, &request), KVD_OK);
+  ASSERT_EQ(kvd_decode_next(client_, request, kPatienceMs, &logits), KVD_OK);
+  EXPECT_EQ(logits.cell_count, 10u + 3 * kPrompt.size() - 5 + kPrompt.size());
+  // Cells that the prompt reuses from another sequence count too.
+  const std::vector<kvd_token> prompt(200, 9);
+  for (const std::uint32_t shared : {0u, 192u}) {
+    const kvd_sequence empty = Create();
+    ASSERT_EQ(kvd_decode(client_, empty, prompt.data(), prompt.size(), 0, KVD_LOGITS_LAST, &logits,
+                         nullptr),
+              KVD_OK);
+    EXPECT_GE(logits.prompt_shared, shared);
+    EXPECT_EQ(logits.cell_count, prompt.size());
+  }
+}
+
 TEST_F(ComputingCallsTest, ReleaseTakesRowsOnce) {
   kvd_logits logits;
   ASSERT_EQ(Decode(Create(), 0, KVD_LOGITS_ALL, &logits, nullptr), KVD_OK);
@@ -89,20 +119,28 @@ TEST_F(ComputingCallsTest, LogitsThatExceedTheArenaArriveInPieces) {
   ASSERT_EQ(kvd_sequence_create(small, nullptr, &sequence, nullptr), KVD_OK);
   const std::vector<kvd_token> tokens(64, 9);
   kvd_logits logits;
-  ASSERT_EQ(kvd_decode(small, sequence, tokens.data(), tokens.size(), 0, KVD_LOGITS_ALL, &logits,
+  ASSERT_EQ(kvd_decode(small, sequence, tokens.data(), 5, 0, KVD_LOGITS_NONE, &logits, nullptr),
+            KVD_OK);
+  ASSERT_EQ(kvd_decode(small, sequence, tokens.data(), tokens.size(), 5, KVD_LOGITS_ALL, &logits,
                        nullptr),
             KVD_OK)
       << kvd_error_message();
   EXPECT_EQ(logits.has_more, 1);
   std::uint64_t rows = logits.row_count;
+  EXPECT_EQ(logits.cell_count, 5 + rows);
+  const kvd_request decode = logits.request;
+  kvd_logits next;
+  EXPECT_EQ(kvd_decode_next(small, decode, 20, &next), KVD_TIMEOUT) << "the arena is full";
   while (logits.has_more != 0) {
     const kvd_request request = logits.request;
     ASSERT_EQ(kvd_release(small, &logits), KVD_OK);
     ASSERT_EQ(kvd_decode_next(small, request, kPatienceMs, &logits), KVD_OK) << kvd_error_message();
     EXPECT_EQ(logits.row_first, rows);
     rows += logits.row_count;
+    EXPECT_EQ(logits.cell_count, 5 + rows);
   }
   EXPECT_EQ(rows, tokens.size());
+  EXPECT_EQ(kvd_decode_next(small, decode, 0, &next), KVD_NOT_FOUND);
   kvd_close(small);
 }
 
@@ -147,6 +185,10 @@ TEST_F(ComputingCallsTest, DecodeNamesItsErrorsInBothForms) {
   (void)Filled(1500);
   EXPECT_EQ(kvd_decode(client_, filled, many.data(), 1500, 10, KVD_LOGITS_NONE, &logits, nullptr),
             KVD_NO_SPACE);
+  kvd_request request = 0;
+  ASSERT_EQ(kvd_decode(client_, filled, many.data(), 1500, 10, KVD_LOGITS_NONE, nullptr, &request),
+            KVD_OK);
+  EXPECT_EQ(kvd_decode_next(client_, request, kPatienceMs, &logits), KVD_NO_SPACE);
   EXPECT_EQ(Query(filled).cell_count, 10u);
   EXPECT_EQ(Decode(filled, 10, KVD_LOGITS_ALL + 1, &logits, nullptr), KVD_INVALID_ARGUMENT);
   EXPECT_THAT(kvd_error_message(), HasSubstr("wanted: 3"));
@@ -154,6 +196,94 @@ TEST_F(ComputingCallsTest, DecodeNamesItsErrorsInBothForms) {
   EXPECT_THAT(kvd_error_message(), HasSubstr("logits: a null pointer"));
   EXPECT_EQ(kvd_decode_next(client_, 12345, 0, &logits), KVD_NOT_FOUND);
   EXPECT_EQ(kvd_decode_next(nullptr, 1, 0, &logits), KVD_INVALID_ARGUMENT);
+}
+
+TEST_F(ComputingCallsTest, ComputingOnASequenceOfAnotherSessionIsDenied) {
+  kvd_client* other = Open();
+  kvd_sequence theirs = 0;
+  ASSERT_EQ(kvd_sequence_create(other, nullptr, &theirs, nullptr), KVD_OK);
+  kvd_logits logits;
+  kvd_request request = 0;
+  EXPECT_EQ(Decode(theirs, 0, KVD_LOGITS_LAST, &logits, nullptr), KVD_PERMISSION);
+  ASSERT_EQ(Decode(theirs, 0, KVD_LOGITS_LAST, nullptr, &request), KVD_OK);
+  EXPECT_EQ(kvd_decode_next(client_, request, kPatienceMs, &logits), KVD_PERMISSION);
+  const kvd_generate_params params = Params(4);
+  EXPECT_EQ(kvd_generate(client_, theirs, &params, nullptr, nullptr, nullptr, nullptr),
+            KVD_PERMISSION);
+  ASSERT_EQ(kvd_generate(client_, theirs, &params, nullptr, nullptr, nullptr, &request), KVD_OK);
+  EXPECT_EQ(TakeAll(request, nullptr, nullptr), KVD_PERMISSION);
+  EXPECT_EQ(Query(theirs).cell_count, 0u);
+  kvd_close(other);
+}
+
+TEST_F(ComputingCallsTest, ACancelledRequestAndOneWhoseSequenceIsDroppedEnd) {
+  kvd_client* small =
+      Open([](kvd_connect_options& options) { options.result_arena_bytes = 64 << 10; });
+  const std::vector<kvd_token> tokens(64, 9);
+  for (const bool drops : {false, true}) {
+    kvd_sequence sequence = 0;
+    kvd_request decode = 0;
+    kvd_logits logits;
+    ASSERT_EQ(kvd_sequence_create(small, nullptr, &sequence, nullptr), KVD_OK);
+    ASSERT_EQ(kvd_decode(small, sequence, tokens.data(), tokens.size(), 0, KVD_LOGITS_ALL, nullptr,
+                         &decode),
+              KVD_OK);
+    ASSERT_EQ(kvd_decode_next(small, decode, kPatienceMs, &logits), KVD_OK);
+    ASSERT_EQ(logits.has_more, 1);
+    if (drops) {
+      ASSERT_EQ(kvd_sequence_drop(client_, sequence, KVD_FORCE, nullptr), KVD_OK);
+    } else {
+      int was_found = 0;
+      ASSERT_EQ(kvd_cancel(small, decode, &was_found, nullptr), KVD_OK);
+      EXPECT_EQ(was_found, 1);
+    }
+    const std::uint64_t cells = logits.cell_count;
+    int code = KVD_OK;
+    while (code == KVD_OK) {
+      (void)kvd_release(small, &logits);
+      code = kvd_decode_next(small, decode, kPatienceMs, &logits);
+    }
+    EXPECT_EQ(code, KVD_CANCELLED) << kvd_error_message();
+    EXPECT_EQ(Exists(sequence), !drops);
+    if (!drops) {
+      EXPECT_GE(Query(sequence).cell_count, cells) << "the computed tokens stay";
+    }
+  }
+  kvd_close(small);
+  const kvd_sequence generated = Create();
+  const kvd_request generation = Compute(generated);
+  kvd_piece piece;
+  ASSERT_EQ(kvd_generate_next(client_, generation, kPatienceMs, &piece, nullptr), KVD_OK);
+  ASSERT_EQ(kvd_sequence_drop(client_, generated, 0, nullptr), KVD_OK);
+  EXPECT_EQ(TakeAll(generation, nullptr, nullptr), KVD_CANCELLED);
+}
+
+TEST_F(ComputingCallsTest, AGenerationThatWaitsEndsWithItsSequenceOrByItsCancellation) {
+  const kvd_generate_params endless = Params(-1);
+  const kvd_sequence sequence = Create();
+  kvd_client* other = Open();
+  std::thread canceller([&] {
+    kvd_sequence_info info{};
+    while (info.cell_count < 20) (void)kvd_sequence_query(other, sequence, &info, nullptr);
+    EXPECT_EQ(kvd_sequence_drop(other, sequence, KVD_FORCE, nullptr), KVD_OK);
+  });
+  kvd_generate_result result{};
+  result.seed = 99;
+  EXPECT_EQ(kvd_generate(client_, sequence, &endless, nullptr, nullptr, &result, nullptr),
+            KVD_CANCELLED);
+  canceller.join();
+  EXPECT_EQ(result.seed, 99u) << "written on an error";
+  kvd_close(other);
+  const auto cancel = [](void* user, const kvd_piece* piece) {
+    int was_found = 0;
+    EXPECT_EQ(kvd_cancel(static_cast<kvd_client*>(user), piece->request, &was_found, nullptr),
+              KVD_OK);
+    return 0;
+  };
+  const kvd_sequence kept = Create();
+  EXPECT_EQ(kvd_generate(client_, kept, &endless, cancel, client_, nullptr, nullptr),
+            KVD_CANCELLED);
+  EXPECT_GT(Query(kept).cell_count, kPrompt.size()) << "the computed tokens stay";
 }
 
 TEST_F(ComputingCallsTest, GenerateGivesTheSameTextInBothForms) {
@@ -236,10 +366,64 @@ TEST_F(ComputingCallsTest, GenerateNamesItsErrorsInBothForms) {
   impatient.room_wait_ms = -1;
   EXPECT_EQ(kvd_generate(client_, Create(), &impatient, nullptr, nullptr, nullptr, nullptr),
             KVD_NO_SPACE);
+  kvd_request request = 0;
+  ASSERT_EQ(kvd_generate(client_, Create(), &impatient, nullptr, nullptr, nullptr, &request),
+            KVD_OK);
+  EXPECT_EQ(TakeAll(request, nullptr, nullptr), KVD_NO_SPACE);
   kvd_piece piece;
   EXPECT_EQ(kvd_generate_next(client_, 12345, 0, &piece, nullptr), KVD_NOT_FOUND);
   EXPECT_EQ(kvd_generate_next(nullptr, 1, 0, &piece, nullptr), KVD_INVALID_ARGUMENT);
   EXPECT_EQ(kvd_generate_next(client_, 1, 0, nullptr, nullptr), KVD_INVALID_ARGUMENT);
+}
+
+TEST_F(ComputingCallsTest, AWaitThatTimesOutDoesNotEndTheGeneration) {
+  const kvd_request generation = Compute(Create());
+  kvd_piece piece;
+  int code = KVD_OK;
+  while (code == KVD_OK) code = kvd_generate_next(client_, generation, 0, &piece, nullptr);
+  EXPECT_EQ(code, KVD_TIMEOUT);
+  EXPECT_EQ(kvd_generate_next(client_, generation, kPatienceMs, &piece, nullptr), KVD_OK);
+  Cancel(generation);
+}
+
+TEST_F(ComputingCallsTest, ContinuingNamesWhatIsMissing) {
+  const auto refused = [&](kvd_sequence sequence, const kvd_generate_params& params, int code,
+                           const char* message) {
+    SCOPED_TRACE(message);
+    EXPECT_EQ(kvd_generate(client_, sequence, &params, nullptr, nullptr, nullptr, nullptr), code);
+    EXPECT_THAT(kvd_error_message(), HasSubstr(message));
+    kvd_request request = 0;
+    ASSERT_EQ(kvd_generate(client_, sequence, &params, nullptr, nullptr, nullptr, &request),
+              KVD_OK);
+    EXPECT_EQ(TakeAll(request, nullptr, nullptr), code);
+    EXPECT_THAT(kvd_error_message(), HasSubstr(message));
+  };
+  kvd_generate_params continued = Params(4);
+  continued.tokens = nullptr;
+  continued.token_count = 0;
+  continued.flags = KVD_CONTINUE;
+  refused(Create(), continued, KVD_INVALID_ARGUMENT, "is empty");
+  const kvd_sequence holed = Filled(10);
+  ASSERT_EQ(kvd_sequence_remove(client_, holed, 5, 9, nullptr, nullptr, nullptr), KVD_OK);
+  refused(holed, continued, KVD_UNSUPPORTED, "positions");
+  kvd_generate_params resumed = Params(4);
+  resumed.flags = KVD_RESUME_SAMPLER;
+  refused(Filled(10), resumed, KVD_NOT_FOUND, "no generation has drawn");
+  // A generation with a grammar: its grammar must be given again, and its tokens must still be a
+  // sentence's begin.
+  kvd_generate_params drawn = Params(6);
+  drawn.flags = 0;
+  drawn.grammar = "root ::= [a-c]{40}";
+  const kvd_sequence sequence = Create();
+  ASSERT_EQ(kvd_generate(client_, sequence, &drawn, nullptr, nullptr, nullptr, nullptr), KVD_OK)
+      << kvd_error_message();
+  refused(sequence, resumed, KVD_INVALID_ARGUMENT, "grammar");
+  const kvd_token foreign[] = {4};
+  kvd_generate_params again = drawn;
+  again.flags = KVD_RESUME_SAMPLER;
+  again.tokens = foreign;
+  again.token_count = 1;
+  refused(sequence, again, KVD_CONFLICT, "grammar");
 }
 
 TEST_F(ComputingCallsTest, AGenerationThatTimesOutIsCancelled) {
@@ -288,6 +472,40 @@ TEST_F(ComputingCallsTest, ResumeRepeatsAnAnswerAndNamesItsErrors) {
   EXPECT_EQ(result.predicted, 30u);
   ASSERT_EQ(kvd_generate_resume(client_, request, sequence, &params, 32, 0), KVD_OK);
   EXPECT_EQ(TakeAll(request, nullptr, nullptr), KVD_CONFLICT);
+  EXPECT_THAT(kvd_error_message(), HasSubstr("received: 32"));
+}
+
+TEST_F(ComputingCallsTest, ResumeConflictsIfTheLogProbabilitiesOfTheFirstTokenAreLost) {
+  const auto outlives = [](kvd_connect_options& options) { options.outlive_seconds = 100; };
+  kvd_client* first = Open(outlives);
+  kvd_sequence sequence = 0;
+  kvd_request request = 0;
+  kvd_piece piece;
+  kvd_logits logits;
+  ASSERT_EQ(kvd_sequence_create(first, nullptr, &sequence, nullptr), KVD_OK);
+  ASSERT_EQ(kvd_decode(first, sequence, kPrompt.data(), 4, 0, KVD_LOGITS_NONE, &logits, nullptr),
+            KVD_OK);
+  kvd_generate_params params = Params(30);
+  params.tokens = nullptr;
+  params.token_count = 0;
+  params.flags |= KVD_CONTINUE;
+  params.logprob_count = 2;
+  ASSERT_EQ(kvd_generate(first, sequence, &params, nullptr, nullptr, nullptr, &request), KVD_OK);
+  ASSERT_EQ(kvd_generate_next(first, request, kPatienceMs, &piece, nullptr), KVD_OK);
+  kvd_session_info info{};
+  info.size = sizeof info;
+  ASSERT_EQ(kvd_session(first, &info), KVD_OK);
+  while (Query(sequence).cell_count < 10) ASSERT_FALSE(HasFailure());
+  ASSERT_EQ(kvd_leave(first), KVD_OK);
+  kvd_close(first);
+  kvd_close(client_);
+  client_ = Open([&](kvd_connect_options& options) {
+    outlives(options);
+    std::copy_n(info.session_token, sizeof info.session_token, options.session_token);
+  });
+  ASSERT_EQ(kvd_generate_resume(client_, request, sequence, &params, 0, 0), KVD_OK);
+  EXPECT_EQ(TakeAll(request, nullptr, nullptr), KVD_CONFLICT);
+  EXPECT_THAT(kvd_error_message(), HasSubstr("logprob_count"));
 }
 
 TEST_F(ComputingCallsTest, WhySaysWhatOfAPromptCouldBeReused) {
@@ -384,15 +602,46 @@ TEST_F(EncodeTest, EncodeSetsTheTextOfASequenceOnce) {
         KVD_OK)
         << kvd_error_message();
     EXPECT_TRUE(std::isfinite(logits.rows[0]));
+    EXPECT_EQ(logits.cell_count, 4u);
     EXPECT_EQ(kvd_release(client_, &logits), KVD_OK);
-    EXPECT_NE(Call(encode), KVD_OK);
+    EXPECT_EQ(Call(encode), KVD_EXISTS);
   });
+  kvd_client* other = Open();
+  kvd_sequence theirs = 0;
+  ASSERT_EQ(kvd_sequence_create(other, nullptr, &theirs, nullptr), KVD_OK);
+  const kvd_sequence computed = Create();
+  kvd_logits logits;
+  EXPECT_EQ(kvd_decode(client_, computed, kPrompt.data(), 4, 0, KVD_LOGITS_LAST, &logits, nullptr),
+            KVD_INVALID_ARGUMENT);
+  EXPECT_THAT(kvd_error_message(), HasSubstr("no text is encoded"));
+  ASSERT_EQ(kvd_encode(client_, computed, kPrompt.data(), 4, nullptr, nullptr), KVD_OK);
+  const kvd_request computing = Compute(computed);
   ExpectRefused({
+      {KVD_PERMISSION, "",
+       [&](auto* later) { return kvd_encode(client_, theirs, kPrompt.data(), 4, nullptr, later); }},
+      {KVD_BUSY, "",
+       [&](auto* later) {
+         return kvd_encode(client_, computed, kPrompt.data(), 4, nullptr, later);
+       }},
       {KVD_NOT_FOUND, "99",
        [&](auto* later) { return kvd_encode(client_, 99, kPrompt.data(), 4, nullptr, later); }},
       {KVD_INVALID_ARGUMENT, "tokens: a null pointer",
        [&](auto* later) { return kvd_encode(client_, 99, nullptr, 4, nullptr, later); }},
   });
+  Cancel(computing);
+  kvd_close(other);
+}
+
+TEST_F(EncodeTest, StateFilesHoldNoEncodedText) {
+  const kvd_sequence sequence = Create();
+  kvd_logits logits;
+  ASSERT_EQ(kvd_encode(client_, sequence, kPrompt.data(), 4, nullptr, nullptr), KVD_OK);
+  ASSERT_EQ(kvd_decode(client_, sequence, kPrompt.data(), 4, 0, KVD_LOGITS_NONE, &logits, nullptr),
+            KVD_OK);
+  EXPECT_EQ(kvd_state_seq_get_size(client_, sequence, 0), 0u);
+  EXPECT_EQ(kvd_error_code(), KVD_UNSUPPORTED) << kvd_error_message();
+  EXPECT_EQ(kvd_state_get_size(client_, 0), 0u);
+  EXPECT_EQ(kvd_error_code(), KVD_UNSUPPORTED) << kvd_error_message();
 }
 
 TEST_F(EncodeTest, EncodeRefusesATextThatDoesNotFitIntoThePool) {
@@ -410,8 +659,9 @@ TEST_F(EncodeTest, EncodeRefusesATextThatDoesNotFitIntoThePool) {
 // A reranker, whose model also embeds texts.
 class TextCallsOfARankerTest : public test::CApiTest {
  protected:
-  explicit TextCallsOfARankerTest(test::Tokenizer tokenizer = test::Tokenizer::kBundled)
-      : CApiTest({"-m", test::TinyModelPath(Shape(), tokenizer)}) {}
+  explicit TextCallsOfARankerTest(const ModelShape& shape = Shape(),
+                                  test::Tokenizer tokenizer = test::Tokenizer::kBundled)
+      : CApiTest({"-m", test::TinyModelPath(shape, tokenizer)}) {}
   static ModelShape Shape() {
     return {.name = "tiny-bert",
             .architecture = Architecture::kBert,
@@ -428,9 +678,38 @@ class TextCallsOfARankerTest : public test::CApiTest {
   std::vector<TokenId> Answer() override { return std::vector<TokenId>(8); }
 };
 
+class EmbedderTest : public TextCallsOfARankerTest {
+ protected:
+  EmbedderTest() : TextCallsOfARankerTest(WithMean()) {}
+  static ModelShape WithMean() {
+    ModelShape shape = Shape();
+    shape.pooling = Pooling::kMean;
+    return shape;
+  }
+};
+
+TEST_F(EmbedderTest, AnEmbedderRanksNoTexts) {
+  const kvd_token_list text = {.tokens = kPrompt.data(), .token_count = kPrompt.size()};
+  const char* documents[] = {"a"};
+  float* values = nullptr;
+  std::size_t rows = 0;
+  std::size_t floats = 0;
+  float score = 7;
+  ExpectRefused({
+      {KVD_UNSUPPORTED, "no classifier",
+       [&](auto* later) {
+         return kvd_embed(client_, &text, 1, KVD_POOLING_RANK, 0, &values, &rows, &floats, later);
+       }},
+      {KVD_UNSUPPORTED, "no classifier",
+       [&](auto* later) { return kvd_rank(client_, "query", documents, 1, &score, later); }},
+  });
+  EXPECT_EQ(values, nullptr);
+  EXPECT_EQ(score, 7);
+}
+
 class RankerWithoutATokenizerTest : public TextCallsOfARankerTest {
  protected:
-  RankerWithoutATokenizerTest() : TextCallsOfARankerTest(test::Tokenizer::kNone) {}
+  RankerWithoutATokenizerTest() : TextCallsOfARankerTest(Shape(), test::Tokenizer::kNone) {}
 };
 
 TEST_F(RankerWithoutATokenizerTest, RankNeedsATokenizer) {

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/e2e/c_api/c_api_test.h"
 #include "tests/e2e/support/temporary_folder.h"
@@ -119,6 +121,26 @@ TEST_F(NamedCallsTest, CallsOnSnapshotsNameTheirErrors) {
        [&](auto* later) { return kvd_snapshots(client_, nullptr, nullptr, later); }},
   });
   EXPECT_EQ(kvd_unpublish(client_, "others", KVD_FORCE, nullptr), KVD_OK) << "of this user";
+  // A public snapshot of another user may be forked and not removed; a private one is not seen.
+  kvd_client* tenant = Open([](kvd_connect_options& options) { options.tenant[0] = 1; });
+  ASSERT_EQ(kvd_sequence_create(tenant, nullptr, &others, nullptr), KVD_OK);
+  ASSERT_EQ(kvd_publish(tenant, others, "public", NewSequence(0, KVD_PUBLIC), nullptr, nullptr),
+            KVD_OK)
+      << kvd_error_message();
+  ASSERT_EQ(kvd_publish(tenant, others, "private", nullptr, nullptr, nullptr), KVD_OK);
+  ExpectRefused({
+      {KVD_PERMISSION, "another tenant",
+       [&](auto* later) { return kvd_unpublish(client_, "public", 0, later); }},
+      {KVD_PERMISSION, "another tenant",
+       [&](auto* later) { return kvd_unpublish(client_, "public", KVD_FORCE, later); }},
+      {KVD_NOT_FOUND, "private",
+       [&](auto* later) { return kvd_unpublish(client_, "private", KVD_FORCE, later); }},
+      {KVD_NOT_FOUND, "private",
+       [&](auto* later) { return kvd_attach(client_, "private", &made, nullptr, later); }},
+  });
+  EXPECT_EQ(kvd_attach(client_, "public", &made, nullptr, nullptr), KVD_OK) << "it is still there";
+  EXPECT_EQ(kvd_sequence_drop(client_, std::exchange(made, 0), 0, nullptr), KVD_OK);
+  kvd_close(tenant);
   std::vector<kvd_sequence> forks(100);
   int code = KVD_OK;
   while (code == KVD_OK) code = kvd_sequence_create(client_, nullptr, forks.data(), nullptr);
@@ -268,6 +290,11 @@ TEST_F(NamedCallsTest, CallsOnSavedStatesNameTheirErrors) {
   EXPECT_EQ(loaded, nullptr);
 }
 
+TEST_F(NamedCallsTest, SaveAllNeedsASequence) {
+  ExpectRefused({{KVD_NOT_FOUND, "no sequences",
+                  [&](auto* later) { return kvd_save_all(client_, "x", 0, nullptr, later); }}});
+}
+
 TEST_F(NamedCallsTest, LoadRefusesADamagedFileAndOneSequenceTooMany) {
   const kvd_sequence source = Filled(40);
   ASSERT_EQ(kvd_save(client_, source, "whole", 0, nullptr, nullptr), KVD_OK);
@@ -283,7 +310,14 @@ TEST_F(NamedCallsTest, LoadRefusesADamagedFileAndOneSequenceTooMany) {
   const auto load = [&](const char* name, kvd_request* later) {
     return kvd_load(client_, name, &loaded, &count, &tokens, &token_count, later);
   };
-  ExpectRefused({{KVD_CORRUPT, "", [&](auto* later) { return load("broken", later); }}});
+  ExpectRefused({{KVD_CORRUPT, "file_bytes", [&](auto* later) { return load("broken", later); }}});
+  kvd_saved_info* saved = nullptr;
+  ASSERT_EQ(kvd_saved(client_, &saved, &count, nullptr), KVD_OK);
+  ASSERT_EQ(count, 2u);
+  for (std::size_t i = 0; i < count; ++i) {
+    EXPECT_EQ((saved[i].flags & KVD_SAVED_DAMAGED) != 0, std::string(saved[i].name) == "broken");
+  }
+  kvd_free(saved);
   kvd_sequence made = 0;
   int code = KVD_OK;
   while (code == KVD_OK) code = kvd_sequence_create(client_, nullptr, &made, nullptr);
@@ -330,6 +364,8 @@ TEST_F(WithoutAStoreTest, CallsOnSavedStatesAreUnsupported) {
        [&](auto* later) { return kvd_save(client_, source, "x", 0, nullptr, later); }},
       {KVD_UNSUPPORTED, "--store",
        [&](auto* later) { return kvd_save_all(client_, "x", 0, nullptr, later); }},
+      {KVD_UNSUPPORTED, "--store",
+       [&](auto* later) { return kvd_save_size(client_, source, 0, nullptr, later); }},
       {KVD_UNSUPPORTED, "--store",
        [&](auto* later) {
          return kvd_load(client_, "x", &loaded, &count, &tokens, &token_count, later);

@@ -493,6 +493,15 @@ TEST_F(SequenceCallsTest, CreateFailsIfThereAreTooManySequences) {
   EXPECT_EQ(sequence, 0u);
 }
 
+TEST_F(SequenceCallsTest, DivideNeedsRoomForTheRewrittenCells) {
+  const kvd_sequence sequence = Filled(4000);
+  for (int i = 0; i < 3; ++i) (void)Filled(4000);
+  ExpectRefused({{KVD_NO_SPACE, "", [&](auto* later) {
+                    return kvd_sequence_divide(client_, sequence, 0, -1, 2, nullptr, later);
+                  }}});
+  EXPECT_EQ(Query(sequence).next_pos, 4000);
+}
+
 // A model with recurrent state: an edit may need a state slot, or computes tokens again.
 class RecurrentCallsTest : public test::CApiTest {
  protected:

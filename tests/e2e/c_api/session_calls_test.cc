@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -70,10 +73,10 @@ TEST_F(SessionCallsTest, PingMeasuresATimeAndBoundsItsPayload) {
     EXPECT_GT(nanoseconds, 0u);
     EXPECT_EQ(Call([&](auto* later) { return kvd_ping(client_, 0, nullptr, later); }), KVD_OK);
   });
-  ExpectRefused({{KVD_INVALID_ARGUMENT, "ping",
-                  [&](auto* later) { return kvd_ping(client_, 4097, nullptr, later); }},
-                 {KVD_TOO_LARGE, "",
-                  [&](auto* later) { return kvd_ping(client_, 8 << 20, nullptr, later); }}});
+  for (const std::size_t bytes : {std::size_t{4097}, std::size_t{8} << 20, SIZE_MAX}) {
+    ExpectRefused({{KVD_INVALID_ARGUMENT, "payload_bytes",
+                    [&](auto* later) { return kvd_ping(client_, bytes, nullptr, later); }}});
+  }
 }
 
 TEST_F(SessionCallsTest, DefragMovesCellsTogether) {
@@ -95,7 +98,10 @@ TEST_F(SessionCallsTest, DefragMovesCellsTogether) {
 
 TEST_F(SessionCallsTest, DefragRefusesATenantAndASecondDefrag) {
   kvd_client* tenant = Open([](kvd_connect_options& options) { options.tenant[0] = 1; });
-  EXPECT_EQ(kvd_defrag(tenant, nullptr, nullptr), KVD_PERMISSION);
+  std::swap(client_, tenant);
+  ExpectRefused(
+      {{KVD_PERMISSION, "", [&](auto* later) { return kvd_defrag(client_, nullptr, later); }}});
+  std::swap(client_, tenant);
   kvd_close(tenant);
   // The first defragmentation begins after the step of a long prompt.
   const std::vector<kvd_token> prompt(1000, 9);
@@ -105,16 +111,119 @@ TEST_F(SessionCallsTest, DefragRefusesATenantAndASecondDefrag) {
                        &decode),
             KVD_OK);
   ASSERT_EQ(kvd_defrag(client_, nullptr, &first), KVD_OK);
+  kvd_request second = 0;
   EXPECT_EQ(kvd_defrag(client_, nullptr, nullptr), KVD_BUSY);
+  ASSERT_EQ(kvd_defrag(client_, nullptr, &second), KVD_OK);
+  EXPECT_EQ(kvd_finish(client_, second, kPatienceMs), KVD_BUSY);
   EXPECT_EQ(kvd_finish(client_, first, kPatienceMs), KVD_OK) << kvd_error_message();
   kvd_logits logits;
   EXPECT_EQ(kvd_decode_next(client_, decode, kPatienceMs, &logits), KVD_OK);
+}
+
+// A daemon with many sequences, which exhaust the room for lists of cells before that for cells.
+class ManyListsTest : public test::CApiTest {
+ protected:
+  ManyListsTest() : CApiTest({"-c", "2048"}) {}
+};
+
+TEST_F(ManyListsTest, DefragNeedsRoomForTheListsOfTheMovedCells) {
+  // Every second cell of a sequence is removed, so its list is long and its blocks are half empty.
+  const kvd_sequence source = Filled(1000);
+  for (std::int32_t pos = 998; pos > 0; pos -= 2) {
+    ASSERT_EQ(kvd_sequence_remove(client_, source, pos, pos + 1, nullptr, nullptr, nullptr),
+              KVD_OK);
+  }
+  // Forks with long and then with short lists leave no room for another list.
+  std::vector<kvd_sequence> forks(1024);
+  for (std::uint32_t count = 1024; count > 0; count /= 2) {
+    for (const std::int32_t cells : {-1, 1}) {
+      int code = KVD_OK;
+      while (code == KVD_OK) {
+        code = kvd_sequence_fork(client_, source, cells, count, nullptr, forks.data(), nullptr,
+                                 nullptr);
+      }
+      EXPECT_EQ(code, KVD_NO_SPACE) << kvd_error_message();
+    }
+  }
+  const std::string before = Cells(source);
+  ExpectRefused(
+      {{KVD_NO_SPACE, "", [&](auto* later) { return kvd_defrag(client_, nullptr, later); }}});
+  EXPECT_EQ(Cells(source), before);
+  ASSERT_EQ(kvd_sequence_keep(client_, source, nullptr), KVD_OK);
+  EXPECT_EQ(kvd_defrag(client_, nullptr, nullptr), KVD_OK) << kvd_error_message();
+  EXPECT_EQ(Cells(source), before);
 }
 
 TEST_F(SessionCallsTest, AMapMustBeAnnouncedToConnect) {
   kvd_map* map = nullptr;
   EXPECT_EQ(kvd_map_open(client_, &map), KVD_INVALID_ARGUMENT);
   EXPECT_EQ(map, nullptr);
+  EXPECT_EQ(kvd_map_open(nullptr, &map), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_map_open(client_, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_map_refresh(nullptr, nullptr), KVD_INVALID_ARGUMENT);
+}
+
+TEST_F(SessionCallsTest, ReadingAMapNamesAMissingOutput) {
+  kvd_client* client = Open([](kvd_connect_options& options) { options.wants_map = 1; });
+  kvd_map* map = nullptr;
+  ASSERT_EQ(kvd_map_open(client, &map), KVD_OK) << kvd_error_message();
+  kvd_close(client);
+  EXPECT_EQ(kvd_map_refresh(map, nullptr), KVD_OK) << "also after kvd_close";
+  kvd_map_totals totals{};
+  kvd_map_sequence* sequences = nullptr;
+  kvd_map_block* blocks = nullptr;
+  std::size_t count = 7;
+  EXPECT_EQ(kvd_map_read_totals(map, &totals), KVD_INVALID_ARGUMENT);
+  EXPECT_THAT(kvd_error_message(), HasSubstr("size: 0 bytes"));
+  EXPECT_EQ(kvd_map_read_totals(map, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_map_read_totals(nullptr, &totals), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_map_read_sequences(map, nullptr, &count), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_map_read_sequences(map, &sequences, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_map_read_sequences(nullptr, &sequences, &count), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_map_read_blocks(map, nullptr, &count), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_map_read_blocks(map, &blocks, nullptr), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(kvd_map_read_blocks(nullptr, &blocks, &count), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(sequences, nullptr);
+  EXPECT_EQ(blocks, nullptr);
+  EXPECT_EQ(count, 7u);
+  kvd_map_close(map);
+  kvd_map_close(nullptr);
+}
+
+TEST_F(SessionCallsTest, CallsThatOpenADescriptorNeedAFreeOne) {
+  kvd_client* watcher = Open([](kvd_connect_options& options) { options.wants_map = 1; });
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const int next = ::dup(0);  // the lowest free number
+  ASSERT_GE(next, 0);
+  ASSERT_EQ(::close(next), 0);
+  rlimit few = limit;
+  few.rlim_cur = static_cast<rlim_t>(next);
+  int descriptor = -1;
+  kvd_map* map = nullptr;
+  kvd_client* third = nullptr;
+  kvd_connect_options options;
+  kvd_connect_options_init(&options, sizeof options);
+  options.socket_path = socket_path().c_str();
+  const std::function<int()> calls[] = {
+      [&] { return kvd_event_fd(client_, &descriptor); },
+      [&] { return kvd_map_open(watcher, &map); },
+      [&] { return kvd_connect(&options, &third); },
+  };
+  for (const auto& call : calls) {
+    SCOPED_TRACE(&call - calls);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    const int code = call();
+    const std::string message = kvd_error_message();
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    EXPECT_EQ(code, KVD_IO);
+    EXPECT_THAT(message, HasSubstr("Too many open files"));
+  }
+  EXPECT_EQ(descriptor, -1);
+  EXPECT_EQ(map, nullptr);
+  EXPECT_EQ(third, nullptr);
+  kvd_close(watcher);
+  EXPECT_EQ(kvd_event_fd(client_, &descriptor), KVD_OK) << kvd_error_message();
 }
 
 TEST_F(SessionCallsTest, ConnectSaysWhyItFails) {

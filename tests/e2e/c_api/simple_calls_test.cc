@@ -5,6 +5,8 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/e2e/c_api/c_api_test.h"
 
@@ -15,6 +17,14 @@ using testing::HasSubstr;
 
 class SimpleCallsTest : public test::CApiTest {
  protected:
+  explicit SimpleCallsTest(std::vector<std::string> arguments = {})
+      : CApiTest(std::move(arguments)) {}
+  // A text of more than 1,000 tokens.
+  static std::string Long() {
+    std::string text;
+    for (int i = 0; i < 250; ++i) text += "The kite is green. ";
+    return text;
+  }
   static int Append(void* user, const kvd_piece* piece) {
     static_cast<std::string*>(user)->append(piece->text, piece->text_bytes);
     return 0;
@@ -55,11 +65,14 @@ TEST_F(SimpleCallsTest, ATextIsAppendedAndContinued) {
   EXPECT_GT(result.predicted, 0u);
   EXPECT_FALSE(answer.empty());
   EXPECT_THAT(TextOf(sequence), HasSubstr(answer));
-  // Without parameters: the defaults. The answer may end before it is cancelled.
-  const int code = kvd_generate_text(
-      client_, Create(), "The", KVD_ADD_SPECIAL, nullptr, [](void*, const kvd_piece*) { return 1; },
-      nullptr, nullptr);
-  EXPECT_TRUE(code == KVD_CANCELLED || code == KVD_OK) << kvd_error_message();
+  // Without parameters: the defaults.
+  const kvd_sequence other = Create();
+  ASSERT_EQ(
+      kvd_generate_text(client_, other, "The", KVD_ADD_SPECIAL, nullptr, nullptr, nullptr, &result),
+      KVD_OK)
+      << kvd_error_message();
+  EXPECT_GT(result.predicted, 0u);
+  EXPECT_NE(result.seed, 0u);
 }
 
 TEST_F(SimpleCallsTest, WhatATextLacksIsNamed) {
@@ -70,6 +83,100 @@ TEST_F(SimpleCallsTest, WhatATextLacksIsNamed) {
   EXPECT_EQ(kvd_prompt(nullptr, sequence, "x", 0, nullptr), KVD_INVALID_ARGUMENT);
   EXPECT_EQ(kvd_prompt(client_, sequence, "x", KVD_FORCE, nullptr), KVD_INVALID_ARGUMENT);
   EXPECT_EQ(kvd_prompt(client_, sequence + 1, "x", 0, nullptr), KVD_NOT_FOUND);
+  const auto generate = [&](kvd_sequence wanted, const char* text, std::uint32_t flags,
+                            const kvd_generate_params* params = nullptr) {
+    return kvd_generate_text(client_, wanted, text, flags, params, nullptr, nullptr, nullptr);
+  };
+  EXPECT_EQ(generate(sequence, "", 0), KVD_INVALID_ARGUMENT);
+  EXPECT_THAT(kvd_error_message(), HasSubstr("text: it has no tokens"));
+  EXPECT_EQ(generate(sequence, nullptr, 0), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(generate(sequence, "x", KVD_FORCE), KVD_INVALID_ARGUMENT);
+  EXPECT_EQ(generate(sequence + 1, "x", 0), KVD_NOT_FOUND);
+  kvd_generate_params params = Greedy(4);
+  params.temperature = -1;
+  EXPECT_EQ(generate(sequence, "x", 0, &params), KVD_INVALID_ARGUMENT);
+  EXPECT_THAT(kvd_error_message(), HasSubstr("temperature"));
+  params = Greedy(4);
+  params.size = 0;
+  EXPECT_EQ(generate(sequence, "x", 0, &params), KVD_INVALID_ARGUMENT);
+  EXPECT_THAT(kvd_error_message(), HasSubstr("size: 0 bytes"));
+  EXPECT_EQ(kvd_generate_text(nullptr, sequence, "x", 0, nullptr, nullptr, nullptr, nullptr),
+            KVD_INVALID_ARGUMENT);
+  const std::string large(8 << 20, 'a');
+  EXPECT_EQ(kvd_prompt(client_, sequence, large.c_str(), 0, nullptr), KVD_TOO_LARGE);
+  EXPECT_EQ(generate(sequence, large.c_str(), 0), KVD_TOO_LARGE);
+  EXPECT_EQ(Query(sequence).cell_count, 0u);
+}
+
+TEST_F(SimpleCallsTest, TextsAreRefusedForSequencesThatAreNotFree) {
+  kvd_client* other = Open();
+  kvd_sequence theirs = 0;
+  ASSERT_EQ(kvd_sequence_create(other, nullptr, &theirs, nullptr), KVD_OK);
+  const kvd_sequence computed = Create();
+  const kvd_request computing = Compute(computed);
+  const kvd_generate_params params = Greedy(4);
+  for (const auto& [sequence, code] :
+       {std::pair{theirs, KVD_PERMISSION}, std::pair{computed, KVD_BUSY}}) {
+    EXPECT_EQ(kvd_prompt(client_, sequence, "x", 0, nullptr), code) << kvd_error_message();
+    EXPECT_EQ(kvd_generate_text(client_, sequence, "x", 0, &params, nullptr, nullptr, nullptr),
+              code)
+        << kvd_error_message();
+  }
+  Cancel(computing);
+  kvd_close(other);
+  // An answer without an end: cancelled by its function, and without room for another prompt.
+  kvd_generate_params endless = Greedy(-1);
+  endless.flags = KVD_IGNORE_EOS;
+  const kvd_sequence cancelled = Create();
+  kvd_generate_result result{};
+  result.seed = 99;
+  EXPECT_EQ(kvd_generate_text(
+                client_, cancelled, "The", KVD_ADD_SPECIAL, &endless,
+                [](void*, const kvd_piece*) { return 1; }, nullptr, &result),
+            KVD_CANCELLED);
+  EXPECT_EQ(result.seed, 99u) << "written on an error";
+  EXPECT_GT(Query(cancelled).cell_count, 0u) << "the computed tokens stay";
+}
+
+TEST_F(SimpleCallsTest, ATextThatTimesOutIsCancelled) {
+  kvd_client* hasty = Open([](kvd_connect_options& options) { options.timeout_ms = 20; });
+  for (const bool draws : {false, true}) {
+    kvd_sequence sequence = 0;
+    int code = KVD_TIMEOUT;
+    while (code == KVD_TIMEOUT) code = kvd_sequence_create(hasty, nullptr, &sequence, nullptr);
+    ASSERT_EQ(code, KVD_OK) << kvd_error_message();
+    code = draws ? kvd_generate_text(hasty, sequence, Long().c_str(), 0, nullptr, nullptr, nullptr,
+                                     nullptr)
+                 : kvd_prompt(hasty, sequence, Long().c_str(), 0, nullptr);
+    EXPECT_EQ(code, KVD_TIMEOUT) << kvd_error_message();
+    // The sequence is free again when the cancelled request has ended.
+    do {
+      kvd_request clear = 0;
+      ASSERT_EQ(kvd_sequence_clear(hasty, sequence, &clear), KVD_OK);
+      code = kvd_finish(hasty, clear, test::kPatienceMs);
+    } while (code == KVD_BUSY);
+    EXPECT_EQ(code, KVD_OK) << kvd_error_message();
+  }
+  kvd_close(hasty);
+}
+
+// A daemon in which no request waits for room.
+class WithoutWaitingTest : public SimpleCallsTest {
+ protected:
+  WithoutWaitingTest() : SimpleCallsTest({"--room-wait-ms", "1"}) {}
+};
+
+TEST_F(WithoutWaitingTest, ATextWithoutRoomInThePoolIsRefused) {
+  (void)Filled(3900);
+  const kvd_sequence sequence = Create();
+  kvd_generate_result result{};
+  result.seed = 99;
+  EXPECT_EQ(kvd_prompt(client_, sequence, Long().c_str(), 0, &result), KVD_NO_SPACE);
+  EXPECT_EQ(
+      kvd_generate_text(client_, sequence, Long().c_str(), 0, nullptr, nullptr, nullptr, &result),
+      KVD_NO_SPACE);
+  EXPECT_EQ(result.seed, 99u) << "written on an error";
+  EXPECT_EQ(Query(sequence).cell_count, 0u);
 }
 
 TEST_F(SimpleCallsTest, ZeroInConnectOptionsMeansTheDefault) {

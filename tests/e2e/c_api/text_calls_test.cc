@@ -3,10 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "engine/model/gguf_file.h"
+#include "engine/model/gguf_writer.h"
 #include "tests/e2e/c_api/c_api_test.h"
+#include "tests/e2e/support/temporary_folder.h"
 #include "tests/support/tiny_model.h"
 
 namespace kvd {
@@ -175,6 +181,66 @@ TEST_F(TextCallsTest, CallsOnTextNameTheirErrors) {
   EXPECT_EQ(tokens, nullptr);
 }
 
+TEST_F(TextCallsTest, AChatMustNotExceedTheLimitsOfATemplate) {
+  const std::string large(std::size_t{65} << 20, 'a');
+  const kvd_chat_message message = {"user", large.c_str()};
+  char* text = nullptr;
+  std::size_t count = 7;
+  ExpectRefused({{KVD_TOO_LARGE, "bytes", [&](auto* later) {
+                    return kvd_chat(client_, &message, 1, 0, &text, &count, later);
+                  }}});
+  EXPECT_EQ(text, nullptr);
+  EXPECT_EQ(count, 7u);
+}
+
+// A model whose template refuses a role, and has an error for other roles.
+class RefusingTemplateTest : public test::CApiTest {
+ protected:
+  RefusingTemplateTest() : RefusingTemplateTest(std::make_shared<test::TemporaryFolder>()) {}
+
+ private:
+  explicit RefusingTemplateTest(const std::shared_ptr<test::TemporaryFolder>& folder)
+      : CApiTest({"-m", PathWithTemplate(folder->path() / "model.gguf")}), folder_(folder) {}
+  static std::string PathWithTemplate(std::string to) {
+    const auto file =
+        GgufFile::Open(test::TinyModelPath(test::TinyLlama(), test::Tokenizer::kBundled));
+    EXPECT_TRUE(file);
+    if (!file) return to;
+    GgufWriter writer;
+    for (const GgufEntry& entry : file->entries()) {
+      if (entry.key != "tokenizer.chat_template") writer.AddEntry(entry);
+    }
+    writer.AddString("tokenizer.chat_template",
+                     "{% if messages[0].role == 'robot' %}{{ raise_exception('no robots') }}"
+                     "{% endif %}\n{{ messages[0].nothing.more }}");
+    for (const GgufTensor& tensor : file->tensors()) {
+      writer.AddTensor(tensor.name, tensor.type, std::span(tensor.dims).first(tensor.rank));
+    }
+    const Status written = writer.WriteFile(to, [&](std::size_t index, GgufSink& sink) {
+      const GgufTensor& tensor = file->tensors()[index];
+      return sink.Append({tensor.data, tensor.bytes});
+    });
+    EXPECT_TRUE(written) << written.error().message;
+    return to;
+  }
+
+  const std::shared_ptr<test::TemporaryFolder> folder_;
+};
+
+TEST_F(RefusingTemplateTest, ChatGivesTheTemplatesOwnMessageOrThePlaceOfItsError) {
+  const kvd_chat_message robot = {"robot", "a"};
+  const kvd_chat_message user = {"user", "a"};
+  char* text = nullptr;
+  std::size_t count = 7;
+  ExpectRefused({
+      {KVD_INVALID_ARGUMENT, "no robots",
+       [&](auto* later) { return kvd_chat(client_, &robot, 1, 0, &text, &count, later); }},
+      {KVD_INVALID_ARGUMENT, "line 2",
+       [&](auto* later) { return kvd_chat(client_, &user, 1, 0, &text, &count, later); }},
+  });
+  EXPECT_EQ(text, nullptr);
+}
+
 class WithoutATokenizerTest : public test::CApiTest {
  protected:
   WithoutATokenizerTest() : CApiTest({"-m", test::TinyModelPath(test::TinyLlama())}) {}
@@ -185,6 +251,8 @@ TEST_F(WithoutATokenizerTest, CallsOnTextAreRefused) {
   std::size_t count = 0;
   char* text = nullptr;
   const kvd_token token = 5;
+  const kvd_chat_message message = {"user", "a"};
+  const std::string json = R"([{"role": "user", "content": "a"}])";
   const kvd_sequence sequence = Filled(4);
   ExpectRefused({
       {KVD_NO_TOKENIZER, "",
@@ -193,7 +261,21 @@ TEST_F(WithoutATokenizerTest, CallsOnTextAreRefused) {
        [&](auto* later) { return kvd_detokenize(client_, &token, 1, 0, &text, &count, later); }},
       {KVD_NO_TOKENIZER, "",
        [&](auto* later) { return kvd_read_text(client_, sequence, 0, &text, &count, later); }},
+      {KVD_NO_TOKENIZER, "",
+       [&](auto* later) { return kvd_chat(client_, &message, 1, 0, &text, &count, later); }},
+      {KVD_NO_TOKENIZER, "",
+       [&](auto* later) {
+         return kvd_chat_json(client_, json.data(), json.size(), &text, &count, later);
+       }},
+      {KVD_NO_TOKENIZER, "",
+       [&](auto* later) { return kvd_chat_template(client_, nullptr, &text, &count, later); }},
   });
+  EXPECT_EQ(tokens, nullptr);
+  EXPECT_EQ(text, nullptr);
+  EXPECT_EQ(kvd_prompt(client_, sequence, "a", 0, nullptr), KVD_NO_TOKENIZER);
+  EXPECT_EQ(kvd_generate_text(client_, sequence, "a", 0, nullptr, nullptr, nullptr, nullptr),
+            KVD_NO_TOKENIZER);
+  EXPECT_EQ(Query(sequence).cell_count, 4u);
 }
 
 }  // namespace
