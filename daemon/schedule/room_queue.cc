@@ -10,6 +10,12 @@ namespace {
 
 bool IsLive(const ScheduledRequest& request) { return !request.request->finishing(); }
 
+// Whether the request can proceed: it waits neither for room in the memory, nor for its client to
+// read.
+bool Proceeds(const ScheduledRequest& request) {
+  return IsLive(request) && !request.parking && !request.request->waits_for_room();
+}
+
 bool WantsRoom(const ScheduledRequest& request) {
   return IsLive(request) && !request.opening.waits && WorkLeft(request) == 0 &&
          request.wanted_tokens() > 0;
@@ -33,9 +39,9 @@ std::chrono::milliseconds RoomQueue::WaitOf(const ScheduledRequest& request) con
 void RoomQueue::Look(std::span<ScheduledRequest> active) {
   Give(active);
   if (parked_count_ == 0) return;
-  EndFull(active);
   EndExpired(active);
-  while (parked_count_ > 1 && GiveBackOne(active)) Give(active);
+  while (GiveBackOne(active)) Give(active);
+  EndFull(active);
 }
 
 void RoomQueue::Give(std::span<ScheduledRequest> active) {
@@ -109,12 +115,12 @@ void RoomQueue::EndFull(std::span<ScheduledRequest> active) {
     if (!request.parking) continue;
     const bool is_limit = request.parking->is_owner_limit;
     const auto may_give = [&](const ScheduledRequest& other) {
-      return &other != &request && IsLive(other) &&
-             (!is_limit || OwnerOf(other) == OwnerOf(request));
+      return Proceeds(other) && (!is_limit || OwnerOf(other) == OwnerOf(request));
     };
     if (std::ranges::any_of(active, may_give) || !request.step->EndFull()) continue;
     request.parking.reset();
     --parked_count_;
+    return;  // the others look again
   }
 }
 
@@ -125,16 +131,19 @@ bool RoomQueue::GiveBackOne(std::span<ScheduledRequest> active) {
     const auto is_of_owner = [&](const ScheduledRequest& request) {
       return IsLive(request) && OwnerOf(request) == owner;
     };
-    const auto others = active.subspan(first + 1);
-    // The earliest request of the owner that waits is looked at once.
-    if (std::ranges::any_of(active.first(first), is_of_owner) ||
-        std::ranges::any_of(others, [&](const ScheduledRequest& request) {
-          return is_of_owner(request) && !request.parking;
-        })) {
+    const auto proceeds = [&](const ScheduledRequest& request) {
+      return is_of_owner(request) && Proceeds(request);
+    };
+    const auto is_parked = [&](const ScheduledRequest& request) {
+      return is_of_owner(request) && request.parking;
+    };
+    // The earliest request of the owner that is parked is looked at once.
+    if (std::ranges::any_of(active.first(first), is_parked) ||
+        std::ranges::any_of(active, proceeds)) {
       continue;
     }
-    for (std::size_t at = others.size(); at-- > 0;) {
-      if (is_of_owner(others[at]) && GiveBack(others[at])) return true;
+    for (std::size_t at = active.size(); at-- > 0;) {
+      if (at != first && is_of_owner(active[at]) && GiveBack(active[at])) return true;
     }
   }
   return false;

@@ -11,7 +11,8 @@
 // earliest request that waits never gives cells back. No owner gives cells for another.
 //
 // A parked request ends without room
-//   * if its answer has no limit and nothing else computes: with what it has (StepMember::EndFull);
+//   * if its answer has no limit, no request proceeds, and none can give cells back: the earliest
+//     such answer ends with what it has (StepMember::EndFull);
 //   * before its first token, if the prompt exceeds the pool or the limits of its owner;
 //   * if no request of its owner has progressed for StepMember::room_wait.
 //
@@ -67,10 +68,11 @@ class RoomQueue {
   void Give(std::span<ScheduledRequest> active);
   void Claim(std::span<ScheduledRequest> active);
   void Settle(ScheduledRequest& request, const RoomClaim& claim);
-  // Ends answers without a limit that have all the room.
+  // Ends the earliest answer without a limit that has all the room.
   void EndFull(std::span<ScheduledRequest> active);
   void EndExpired(std::span<ScheduledRequest> active);
-  // Lets one request of an owner that cannot go on give cells back. Returns false if none does.
+  // Lets one request of an owner give cells back if none of the owner's proceeds: the one that came
+  // last, also one that waits for its client to read. Returns false if none does.
   bool GiveBackOne(std::span<ScheduledRequest> active);
   bool GiveBack(ScheduledRequest& request);
 

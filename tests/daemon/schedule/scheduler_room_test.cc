@@ -128,6 +128,60 @@ TEST_F(RoomTest, AnAnswerWithoutALimitThatHasAllTheRoomEndsWithItsLengthAndSaysS
   EXPECT_EQ(result.predicted, streamed.tokens.size());
 }
 
+TEST_F(RoomTest, OfTwoAnswersWithoutALimitTheEarlierOneGetsTheRoomAndThenTheOther) {
+  TestSession client(1);
+  TestSession other(2);
+  const SequenceHandle first = NewSequence(client);
+  const SequenceHandle second = NewSequence(other);
+  ASSERT_TRUE(Generate(client, 1, first, "abc", -1));
+  ASSERT_TRUE(Generate(other, 2, second, "abc", -1));
+  RunDry();
+  const Streamed of_first = Collect(client, 1);
+  ASSERT_TRUE(of_first.last);
+  EXPECT_EQ(of_first.last->value<wire::GenerateResult>().is_full, 1);
+  EXPECT_EQ(Cells(first), 4 * kBlock);
+  const Streamed before = Collect(other, 2);
+  EXPECT_FALSE(before.last) << "it has given its cells back, so it has not filled the room";
+  Drop(first);
+  RunDry();
+  const Streamed after = Collect(other, 2);
+  ASSERT_TRUE(after.last);
+  EXPECT_EQ(after.last->code(), Code::kOk);
+  EXPECT_EQ(after.last->value<wire::GenerateResult>().is_full, 1);
+  EXPECT_EQ(Cells(second), 4 * kBlock);
+  EXPECT_EQ(before.text + after.text, of_first.text);
+}
+
+TEST_F(RoomTest, AnAnswerThatItsClientDoesNotReadGivesItsCellsBack) {
+  TestSession client(1);
+  TestSession unread(2, 1000, {.submission_entries = 8, .completion_entries = 16});
+  const SequenceHandle running = NewSequence(client);
+  const SequenceHandle stalled = NewSequence(unread);
+  ASSERT_TRUE(Generate(unread, 1, stalled, Prompt(20), 40));
+  RunDry();
+  EXPECT_THAT(Cells(stalled), testing::AllOf(testing::Gt(kBlock), testing::Lt(60u)));
+  ASSERT_TRUE(Generate(client, 2, running, Prompt(20), 100));
+  RunDry();
+  const Streamed streamed = Collect(client, 2);
+  ASSERT_TRUE(streamed.last);
+  EXPECT_EQ(streamed.last->code(), Code::kOk);
+  EXPECT_EQ(Cells(running), 120u);
+
+  Drop(running);
+  std::size_t tokens = 0;
+  bool has_ended = false;
+  for (int reads = 0; reads < 10 && !has_ended; ++reads) {
+    const Streamed part = Collect(unread, 1);
+    tokens += part.tokens.size();
+    has_ended = part.last.has_value();
+    EXPECT_EQ(has_ended ? part.last->code() : Code::kOk, Code::kOk);
+    RunDry();
+  }
+  EXPECT_TRUE(has_ended);
+  EXPECT_EQ(tokens, 40u);
+  EXPECT_EQ(Cells(stalled), 60u);
+}
+
 TEST_F(RoomTest, ADecodeFailsAtOnce) {
   TestSession client(1);
   const SequenceHandle held = NewSequence(client);
