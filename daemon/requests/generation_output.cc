@@ -133,6 +133,11 @@ bool GenerationRequest::EndFull() {
       has_piece()) {
     return false;
   }
+  // The tokens that have given their cells back get them first.
+  if (given_left() > 0) {
+    is_last_room_ = true;
+    return false;
+  }
   finish_ = wire::kFinishLength;
   is_full_ = true;
   skipped_ = run_.has_drawn_left();

@@ -97,6 +97,7 @@ GenerationRequest::GenerationRequest(RequestOrigin origin, SequenceHandle sequen
                 (params_.flags & wire::kNoText) == 0),
       reads_text_(has_text_ || params_.stop_count > 0),
       next_pos_(pos) {
+  if (params_.predict_max >= 0) answer_end_ = AnswerEnd(pos, resumption);
   if (resumption) {
     prompt_done_ = resumption->prompt_done;
     resumed_.emplace(std::move(*resumption));
@@ -145,21 +146,45 @@ bool GenerationRequest::is_last_run() const {
          predicted_ + run_.forced_left() == static_cast<std::size_t>(params_.predict_max);
 }
 
-// After the given tokens there is room for a block of further ones, so that the request does not
-// give them back again at once.
-std::size_t GenerationRequest::promised_tokens() const {
-  return given_left() > 0 ? given_left() + layout::kBlockCells : wanted_tokens();
+Pos GenerationRequest::AnswerEnd(Pos pos,
+                                 const std::optional<GenerationResumption>& resumption) const {
+  std::size_t left = prompt_.size() + static_cast<std::size_t>(params_.predict_max);
+  if (params_.predict_max > 0 && skips_last()) --left;
+  if (resumption) {
+    left -= resumption->prompt_done + resumption->drawn.size();
+    left += resumption->is_last_drawn ? 1 : 0;
+  }
+  return Pos{pos.value + static_cast<std::int32_t>(left)};
 }
 
+// After the given tokens there is room for a block of further ones, so that the request does not
+// give them back again at once, but not for more than the answer has.
+std::size_t GenerationRequest::promised_tokens() const {
+  if (given_left() == 0) return wanted_tokens();
+  if (prompt_left() > 0) return given_left() + prompt_left();
+  if (is_last_room_) return given_left();
+  std::size_t further = layout::kBlockCells;
+  if (answer_end_) {
+    const std::int64_t left = std::int64_t{answer_end_->value} - next_pos_.value -
+                              static_cast<std::int64_t>(given_left());
+    further = static_cast<std::size_t>(std::clamp<std::int64_t>(left, 0, layout::kBlockCells));
+  }
+  return given_left() + further;
+}
+
+// A prompt has cells while it waits if an earlier attempt has computed a part of it.
 std::optional<std::uint32_t> GenerationRequest::kept_cells() const {
-  if (finishing() || prompt_left() > 0 || resumed_ || takes_back() || cancelling_ ||
-      state_.last_row.exists()) {
+  const bool catches_up = resumed_ && given_left() == 0;
+  if (finishing() || catches_up || takes_back() || cancelling_ || state_.last_row.exists()) {
     return std::nullopt;
   }
-  return cells_held_ + static_cast<std::uint32_t>(prompt_.size());
+  if (prompt_left() == 0) return cells_held_ + static_cast<std::uint32_t>(prompt_.size());
+  if (prompt_done_ == 0) return std::nullopt;
+  return cells_held_;
 }
 
 void GenerationRequest::OnGivenBack(std::vector<TokenId> tokens, Pos pos) {
+  tokens.resize(tokens.size() - std::min(given_left_out_, tokens.size()));
   given_ = std::move(tokens);
   given_done_ = 0;
   next_pos_ = pos;
@@ -308,6 +333,7 @@ void GenerationRequest::RestoreLastDraws() {
 }
 
 void GenerationRequest::EndCatchingUp() {
+  given_left_out_ = 0;
   RestoreLastDraws();
   const bool is_prompt_done = prompt_left() == 0;
   if (is_prompt_done && !finish_ && params_.predict_max == 0) finish_ = wire::kFinishLength;
@@ -352,7 +378,10 @@ void GenerationRequest::ComputeLastAgain() {
 
 std::optional<Pos> GenerationRequest::FirstAppended() const {
   if (prompt_done_ == 0 || prompt_left() == 0) return std::nullopt;
-  return Pos{next_pos_.value - static_cast<std::int32_t>(prompt_done_)};
+  const Pos end{next_pos_.value + static_cast<std::int32_t>(given_left())};
+  const Pos first{end.value - static_cast<std::int32_t>(prompt_done_)};
+  if (given_left() > 0 && first.value >= next_pos_.value) return std::nullopt;  // no cell is left
+  return first;
 }
 
 void GenerationRequest::Draw(std::span<const float> row) {

@@ -90,7 +90,9 @@ class GenerationRequest final : public AppendingRequest, public LoneWork {
 
   LoneWork* lone_work() override { return this; }
   std::span<const TokenId> opening_prompt() const override;
-  std::size_t opening_done() const override { return prompt_done_; }
+  std::size_t opening_done() const override {
+    return given_left() > 0 ? given_done_ : prompt_done_;
+  }
   void SkipTo(std::size_t cells) override;
   std::size_t wanted_tokens() const override;
   bool needs_row(std::size_t tokens) const override;
@@ -105,6 +107,9 @@ class GenerationRequest final : public AppendingRequest, public LoneWork {
   std::optional<std::uint32_t> kept_cells() const override;
   void OnGivenBack(std::vector<TokenId> tokens, Pos pos) override;
   std::size_t given_left() const override { return given_.size() - given_done_; }
+  // Called before OnGivenBack: the last `count` tokens that the sequence of an earlier attempt has
+  // given back are not computed with the others, but when the request has caught up.
+  void LeaveOutGiven(std::size_t count) { given_left_out_ = count; }
   // runs_alone returns true while DRY's breakers are searched, before the first draw of a
   // generation without a prompt, and while the tokens of an earlier attempt are processed again.
   // It also returns true when the grammar is ready.
@@ -126,6 +131,9 @@ class GenerationRequest final : public AppendingRequest, public LoneWork {
 
   std::optional<Pos> FirstAppended() const override;
   void OnTakenBack() override;
+  // Returns the position after the last token of an answer with a limit. `pos`: of the first token
+  // that the sequence has neither held nor given back.
+  Pos AnswerEnd(Pos pos, const std::optional<GenerationResumption>& resumption) const;
   std::size_t prompt_left() const { return prompt_.size() - prompt_done_; }
   // Returns whether the sequence has given back all of its cells.
   bool gives_from_start() const {
@@ -196,12 +204,16 @@ class GenerationRequest final : public AppendingRequest, public LoneWork {
   // The tokens of the earlier attempt; empty when they are processed.
   std::optional<ResumedDraws> resumed_;
   Pos next_pos_;
+  std::optional<Pos> answer_end_;  // nullopt: the answer has no limit
   std::size_t prompt_done_ = 0;
   TokenRun run_;  // the tokens that are computed next
   // The tokens that the sequence has given back, which are computed before run_, and how many of
   // them are committed again.
   std::vector<TokenId> given_;
   std::size_t given_done_ = 0;
+  std::size_t given_left_out_ = 0;  // of LeaveOutGiven, until the request has caught up
+  // True: the answer has all the room, and asks for none after the given tokens.
+  bool is_last_room_ = false;
   // Committed forced tokens and their text, which the next piece shows before its drawn token.
   struct Unseen {
     std::vector<TokenId> tokens;

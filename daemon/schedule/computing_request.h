@@ -136,7 +136,8 @@ class StepMember {
   // Returns how many tokens the scheduler promises room for before the first of them is computed.
   virtual std::size_t promised_tokens() const { return wanted_tokens(); }
   // Returns how many of the sequence's cells must stay if the request gives cells back for lack of
-  // room (Sequences::GiveBack): those before its answer. nullopt: it gives none back at the moment.
+  // room (Sequences::GiveBack): those before its answer, or before a prompt that is not complete.
+  // nullopt: it gives none back at the moment.
   virtual std::optional<std::uint32_t> kept_cells() const { return std::nullopt; }
   // The sequence has given back the cells of `tokens`, and ends at `pos` now. The request computes
   // them again before anything else, and sends nothing of them. REQUIRES: kept_cells().

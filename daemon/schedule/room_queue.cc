@@ -82,7 +82,10 @@ void RoomQueue::Settle(ScheduledRequest& request, const RoomClaim& claim) {
   } else if (fails) {
     request.request->FailWith(claim.reason);
   } else {
-    if (!request.parking) request.parking.emplace().since = now_();
+    if (!request.parking) {
+      request.parking.emplace();
+      request.waits_since = now_();
+    }
     request.parking->is_owner_limit = claim.is_owner_limit;
     // The reason of the pause stays the reason of the wait.
     if (!claim.must_wait) request.parking->reason = claim.reason;
@@ -95,18 +98,20 @@ void RoomQueue::Settle(ScheduledRequest& request, const RoomClaim& claim) {
 bool RoomQueue::Park(ScheduledRequest& request, const Error& reason) {
   if (WaitOf(request).count() == 0 || request.request->cancelled()) return false;
   const Time now = now_();
-  if (!request.parking) request.parking.emplace().since = now;
+  if (!request.parking) request.parking.emplace();
+  if (!request.waits_since) request.waits_since = now;
   request.parking->reason = reason;
   request.parking->look_from = now + kPauseAfterFailure;
   ++parked_count_;
   return true;
 }
 
-void RoomQueue::NoteProgress(std::span<ScheduledRequest> active, const ScheduledRequest& request) {
+void RoomQueue::NoteProgress(std::span<ScheduledRequest> active, ScheduledRequest& request) {
+  request.waits_since.reset();
   if (parked_count_ == 0) return;
   const Time now = now_();
   for (ScheduledRequest& other : active) {
-    if (other.parking && OwnerOf(other) == OwnerOf(request)) other.parking->since = now;
+    if (other.waits_since && OwnerOf(other) == OwnerOf(request)) other.waits_since = now;
   }
 }
 
@@ -175,7 +180,7 @@ bool RoomQueue::GiveBack(ScheduledRequest& request) {
 void RoomQueue::EndExpired(std::span<ScheduledRequest> active) {
   const Time now = now_();
   for (ScheduledRequest& request : active) {
-    if (!request.parking || now < request.parking->since + WaitOf(request)) continue;
+    if (!request.parking || now < *request.waits_since + WaitOf(request)) continue;
     const std::chrono::milliseconds wait = WaitOf(request);
     Error error = request.parking->reason;
     if (wait.count() > 0) {

@@ -8,7 +8,9 @@
 //
 // If no request of an owner can go on, the request that it has sent last gives cells back, whose
 // tokens are computed again later (Sequences::GiveBack), so that an earlier one can go on. The
-// earliest request that waits never gives cells back. No owner gives cells for another.
+// earliest request that waits never gives cells back. No owner gives cells for another. A request
+// takes part in steps again when all of its tokens have room, and those of a further block or the
+// rest of its answer, so that it computes new tokens before it gives cells back again.
 //
 // A parked request ends without room
 //   * if its answer has no limit, no request proceeds, and none can give cells back: the earliest
@@ -53,7 +55,7 @@ class RoomQueue {
   // not wait; it then ends with the error.
   bool Park(ScheduledRequest& request, const Error& reason);
   // Tokens of the request were computed, so requests of its owner wait anew.
-  void NoteProgress(std::span<ScheduledRequest> active, const ScheduledRequest& request);
+  void NoteProgress(std::span<ScheduledRequest> active, ScheduledRequest& request);
   // Whether requests are parked.
   bool is_waited_for() const { return parked_count_ > 0; }
   // Tokens whose cells were given back. Any thread.

@@ -74,7 +74,6 @@ struct OpeningState {
 
 // A request that waits for room in the memory (daemon/schedule/room_queue.h).
 struct Parking {
-  std::chrono::steady_clock::time_point since{};      // of the last progress of its owner
   std::chrono::steady_clock::time_point look_from{};  // before it, the request just waits
   bool is_owner_limit = false;                        // its owner's limit is used up, not the pool
   Error reason = {};
@@ -101,6 +100,9 @@ struct ScheduledRequest {
   AppendPromise promise;  // the promise for the request's tokens; valid once is_admitted is set
   bool is_admitted = false;
   std::optional<Parking> parking;
+  // When a request of its owner last progressed while the request waited for room; nullopt: it has
+  // not waited since its own progress. Steps that find no room after all do not change it.
+  std::optional<std::chrono::steady_clock::time_point> waits_since;
   bool is_cancel_seen = false;  // true: OnCancel was called
   bool is_stalled = false;      // true: there was no room for the request's output in this round
   // True: the request may hold buffers, cells or state slots for its work.

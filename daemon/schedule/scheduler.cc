@@ -20,6 +20,11 @@ std::string RequestName(const ComputingRequest& request) {
                 static_cast<std::uint64_t>(request.session().id()));
 }
 
+// Whether the request's client may connect again and resume the request.
+bool MayReturn(const ComputingRequest& request) {
+  return request.session().closed() && request.session().identity().stored;
+}
+
 }  // namespace
 
 Scheduler::Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions options)
@@ -434,7 +439,7 @@ void Scheduler::Settle() {
   for (ScheduledRequest& active : active_) {
     ComputingRequest& request = *active.request;
     if (request.finishing()) {
-      if (active.step != nullptr && active.step->given_left() > 0) {
+      if (active.step != nullptr && active.step->given_left() > 0 && !MayReturn(request)) {
         (void)engine_.memory().sequences().ForgetGiven(request.sequence());
       }
       Forget(active);

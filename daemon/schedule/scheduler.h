@@ -97,6 +97,8 @@ class Scheduler {
   bool RunRound();
 
   const PrefixSharing& prefix_sharing() const { return sharing_; }
+  // Tokens whose cells were given back to make room. Any thread.
+  std::uint64_t tokens_given_back() const { return room_.tokens_given_back(); }
   std::uint64_t tokens_sampled() const { return tokens_sampled_.load(std::memory_order_relaxed); }
 
  private:

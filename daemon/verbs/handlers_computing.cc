@@ -290,6 +290,7 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
       call.args.pos ? call.args.pos->value + done : whole.next_pos.value;
   KVD_TRY(const Pos pos, CheckNextPos(whole, wanted_pos, generate.tokens.size()));
   KVD_CHECK_OK(CheckTokenCount(generate.tokens.size()));
+  std::size_t left_out = 0;
   if (has_given && resumption) {
     const bool needs_row = resumption->is_last_drawn && NeedsLastRow(generate);
     const std::size_t again = std::max<std::size_t>(resumption->take_back, needs_row ? 1 : 0);
@@ -300,7 +301,7 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
       resumption->take_back = 0;
       resumption->lacks_last = true;
     }
-    given.resize(given.size() - std::min(again, given.size()));
+    left_out = std::min(again, given.size());
   }
   // Drops the scratch sequence of an earlier attempt with kContinue.
   if (call.is_again()) DropPartsOf(call);
@@ -365,6 +366,7 @@ Result<Outcome> Service::Do(const Call<wire::GenerateArgs>& call) {
                                     std::move(generate), history, engine_.vocabulary(), vocab_size,
                                     std::move(state), std::move(resumption)));
   generation->opening() = OpeningFor(call, info, false);
+  generation->LeaveOutGiven(left_out);
   if (has_given) generation->OnGivenBack(std::move(given), info.next_pos);
   KVD_TRY(AcquiredSequence acquired, AcquireForWrite(call, info));
   generation->SetAcquired(std::move(acquired));

@@ -236,6 +236,25 @@ TEST_F(RoomTest, AWaitEndsWhenNoRequestOfTheOwnerHasProgressedForItsTime) {
   EXPECT_EQ(Cells(sequence), kBlock) << "committed tokens stay";
 }
 
+// The queue finds room in the pool, and each step finds that something else lacks.
+TEST_F(RoomTest, AWaitAlsoEndsIfNoStepFindsTheRoomThatTheQueueHasFound) {
+  engine_.SetCosts({.step_token = 0.1, .work_token = 0.1});
+  engine_.LackRoomAt(FakeEngine::Letter('a'));
+  TestSession client(1);
+  TestSession other(2, 1001);
+  const SequenceHandle running = NewSequence(other);
+  ASSERT_TRUE(Generate(other, 1, running, "bc", 40));
+  room_wait_ms_ = 2000;
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 2, sequence, "a", 4));
+  RunDry();
+  EXPECT_EQ(Cells(running), 42u);
+  const Streamed streamed = Collect(client, 2);
+  ASSERT_TRUE(streamed.last) << "it waits for ever";
+  EXPECT_EQ(streamed.last->code(), Code::kNoSpace);
+  EXPECT_THAT(streamed.last->text(), HasSubstr("waited 2000 ms for room: no list units"));
+}
+
 // Forks of one context that cross a block's border, in a pool that lacks blocks for all.
 TEST_F(RoomTest, OfForksThatCannotGoOnTheLastOneGivesItsCellsBackAndComputesThemAgain) {
   TestSession client(1);
@@ -274,6 +293,31 @@ TEST_F(RoomTest, OfForksThatCannotGoOnTheLastOneGivesItsCellsBackAndComputesThem
   EXPECT_EQ(streamed, std::vector<TokenId>(wanted.begin() + 32, wanted.end()))
       << "no token comes twice";
   EXPECT_EQ(engine_.memory().sequences().Query(forks[1])->given_count, 0u);
+}
+
+TEST_F(RoomTest, AnAnswerWithoutALimitDoesNotEndFullBeforeItsTokensHaveCellsAgain) {
+  TestSession client(1);
+  const SequenceHandle context = NewSequence(client);
+  ASSERT_TRUE(Decode(client, 1, context, std::vector<TokenId>(31, 3), wire::LogitsWanted::kNone));
+  const SequenceHandle held = NewSequence(client);
+  ASSERT_TRUE(Decode(client, 2, held, {3}, wire::LogitsWanted::kNone));
+  RunDry();
+  std::vector<SequenceHandle> forks(2);
+  ASSERT_TRUE(engine_.memory().sequences().Fork(
+      context, {.id = client.session()->owner(), .session = client.session()->id()}, forks));
+  ASSERT_TRUE(Generate(client, 3, forks[0], "a", 40));
+  ASSERT_TRUE(Generate(client, 4, forks[1], "a", -1));
+  RunDry();
+  ASSERT_EQ(engine_.memory().sequences().Query(forks[1])->given_count, 32u);
+  EXPECT_FALSE(Collect(client, 4).last) << "no other request computes, and it lacks cells";
+  Drop(forks[0]);
+  RunDry();
+  const Streamed streamed = Collect(client, 4);
+  ASSERT_TRUE(streamed.last);
+  ASSERT_EQ(streamed.last->code(), Code::kOk);
+  EXPECT_EQ(streamed.last->value<wire::GenerateResult>().is_full, 1);
+  EXPECT_EQ(engine_.memory().sequences().Query(forks[1])->given_count, 0u);
+  EXPECT_EQ(Cells(forks[1]), 3 * kBlock);
 }
 
 TEST_F(RoomTest, ACancelledRequestThatHasGivenCellsBackLeavesASequenceThatEndsWithItsCells) {

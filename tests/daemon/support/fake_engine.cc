@@ -124,6 +124,10 @@ void FakeEngine::Step(std::span<StepItem> items) {
                                 .tokens = item.tokens,
                                 .applied = item.applied,
                                 .sampler = item.sampler};
+    if (std::ranges::find(item.tokens, lacks_room_at_) != item.tokens.end()) {
+      item.status = Fail(Code::kNoSpace, "no list units");
+      continue;
+    }
     item.status = memory_->steps().Reserve(std::span(&request, 1), plan_);
     if (!item.status) continue;
     if (std::ranges::find(item.tokens, fail_at_) != item.tokens.end()) {

@@ -125,6 +125,8 @@ class FakeEngine final : public Engine {
   void Spread() { spreads_ = true; }
   // Makes items that append `token` fail with kNumerical.
   void FailAt(TokenId token) { fail_at_ = token; }
+  // Makes items that append `token` fail with kNoSpace, as if a list of cells could not grow.
+  void LackRoomAt(TokenId token) { lacks_room_at_ = token; }
   // Makes replays fail with kIo.
   void FailReplays() { fails_replays_ = true; }
 
@@ -142,6 +144,7 @@ class FakeEngine final : public Engine {
   std::function<void()> on_step_;
   TokenId end_after_ = -1;
   TokenId fail_at_ = -1;
+  TokenId lacks_room_at_ = -1;
   bool spreads_ = false;
   bool fails_replays_ = false;
   bool prepares_shifted_ = false;

@@ -29,6 +29,9 @@ class Herd final : public RetryTest {
     std::size_t count = 8;
     unsigned seed = 0;
     bool restarts = false;
+    bool loses_connections = false;
+    // How many of the last generations begin empty sequences, with the context in their prompts.
+    std::size_t openings = 0;
   };
 
   explicit Herd(const Plan& plan)
@@ -51,6 +54,7 @@ class Herd final : public RetryTest {
       has_worked = Collect() || has_worked;
       idle_rounds = has_worked ? 0 : idle_rounds + 1;
       if (plan_.restarts && random_() % 4 == 0) RestartAll();
+      if (plan_.loses_connections && random_() % 4 == 0) LoseConnection();
     }
     EXPECT_TRUE(members_.empty()) << members_.size() << " generations cannot go on";
     EXPECT_TRUE(memory().sequences().Drop(context_));
@@ -69,12 +73,20 @@ class Herd final : public RetryTest {
   void Begin(std::size_t at) {
     Member member;
     member.prompt = static_cast<TokenId>(3 + at);
+    std::vector<TokenId> prompt;
+    const bool is_opening = at + plan_.openings >= plan_.count;
+    if (is_opening) prompt.assign(kContext, 5);
+    prompt.push_back(member.prompt);
     const SequenceOwner owner{.id = daemon_->client.session()->owner(),
                               .session = daemon_->client.session()->id()};
-    ASSERT_TRUE(memory().sequences().Fork(context_, owner, {&member.sequence, 1}));
+    if (is_opening) {
+      member.sequence = *memory().sequences().Create(owner);
+    } else {
+      ASSERT_TRUE(memory().sequences().Fork(context_, owner, {&member.sequence, 1}));
+    }
     wire::GenerateView view;
-    view.tokens = std::span(&member.prompt, 1);
-    view.params.token_count = 1;
+    view.tokens = prompt;
+    view.params.token_count = static_cast<std::uint32_t>(prompt.size());
     view.params.predict_max = kAnswer;
     view.params.sampling = kDefaultSampling;
     view.params.sampling.temperature = 0;
@@ -133,6 +145,14 @@ class Herd final : public RetryTest {
     }
   }
 
+  // The requests of a lost connection end, and its client finds another daemon.
+  void LoseConnection() {
+    daemon_->client.session()->Close();
+    daemon_->service.SessionLost(test::kRetrySession);
+    RunDry();
+    RestartAll();
+  }
+
   const Plan plan_;
   std::mt19937 random_;
   SequenceHandle context_ = SequenceHandle::kNone;
@@ -144,30 +164,43 @@ class Herd final : public RetryTest {
 constexpr std::uint32_t kBlocksMin = 7;
 constexpr std::uint32_t kBlocksMax = 28;
 
-void RunHerds(bool has_state, bool restarts) {
+void RunHerds(Herd::Plan plan) {
   const std::uint32_t step = IsScaledDown() ? 5 : 1;
   const unsigned seeds = IsScaledDown() ? 1 : 6;
   for (std::uint32_t blocks = kBlocksMin; blocks <= kBlocksMax; blocks += step) {
     for (unsigned seed = 0; seed < seeds; ++seed) {
       SCOPED_TRACE(testing::Message() << blocks << " blocks, seed " << seed);
-      Herd({.blocks = blocks, .has_state = has_state, .seed = seed, .restarts = restarts}).Run();
+      plan.blocks = blocks;
+      plan.seed = seed;
+      Herd(plan).Run();
       if (testing::Test::HasFailure()) return;
     }
   }
 }
 
-TEST(RoomRetryTest, EachOfAHerdEndsWithItsWholeAnswer) { RunHerds(false, false); }
+TEST(RoomRetryTest, EachOfAHerdEndsWithItsWholeAnswer) { RunHerds({}); }
 
 TEST(RoomRetryTest, EachOfAHerdOfRecurrentSequencesEndsWithItsWholeAnswer) {
-  RunHerds(true, false);
+  RunHerds({.has_state = true});
+}
+
+// A sequence that has given back all of its cells takes those of the context again.
+TEST(RoomRetryTest, EachOfAHerdWithEmptySequencesEndsWithItsWholeAnswer) {
+  RunHerds({.openings = 4});
+  RunHerds({.has_state = true, .openings = 4});
+}
+
+TEST(RoomRetryTest, EachOfAHerdEndsWithItsWholeAnswerWhateverConnectionsAreLost) {
+  RunHerds({.loses_connections = true});
+  RunHerds({.has_state = true, .loses_connections = true, .openings = 4});
 }
 
 TEST(RoomRetryTest, EachOfAHerdEndsWithItsWholeAnswerWhateverRestartsCome) {
-  RunHerds(false, true);
+  RunHerds({.restarts = true});
 }
 
 TEST(RoomRetryTest, EachOfAHerdOfRecurrentSequencesEndsWholeWhateverRestartsCome) {
-  RunHerds(true, true);
+  RunHerds({.has_state = true, .restarts = true});
 }
 
 }  // namespace
