@@ -151,6 +151,14 @@ std::size_t GenerationRequest::promised_tokens() const {
   return given_left() > 0 ? given_left() + layout::kBlockCells : wanted_tokens();
 }
 
+RequestTokens GenerationRequest::tokens() const {
+  RequestTokens tokens{.done = prompt_done_ + predicted_};
+  if (params_.predict_max >= 0) {
+    tokens.wanted = prompt_.size() + static_cast<std::size_t>(params_.predict_max);
+  }
+  return tokens;
+}
+
 std::optional<std::uint32_t> GenerationRequest::kept_cells() const {
   if (finishing() || prompt_left() > 0 || resumed_ || takes_back() || cancelling_ ||
       state_.last_row.exists()) {

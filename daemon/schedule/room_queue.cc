@@ -15,6 +15,11 @@ bool WantsRoom(const ScheduledRequest& request) {
          request.wanted_tokens() > 0;
 }
 
+void BeginParking(ScheduledRequest& request, RoomQueue::Time now) {
+  Parking& parking = request.parking.emplace();
+  parking.from = parking.since = now;
+}
+
 OwnerId OwnerOf(const ScheduledRequest& request) { return request.request->session().owner(); }
 
 // Whether the request has computed none of its prompt's tokens, and is promised no room.
@@ -76,7 +81,7 @@ void RoomQueue::Settle(ScheduledRequest& request, const RoomClaim& claim) {
   } else if (fails) {
     request.request->FailWith(claim.reason);
   } else {
-    if (!request.parking) request.parking.emplace().since = now_();
+    if (!request.parking) BeginParking(request, now_());
     request.parking->is_owner_limit = claim.is_owner_limit;
     // The reason of the pause stays the reason of the wait.
     if (!claim.must_wait) request.parking->reason = claim.reason;
@@ -89,7 +94,7 @@ void RoomQueue::Settle(ScheduledRequest& request, const RoomClaim& claim) {
 bool RoomQueue::Park(ScheduledRequest& request, const Error& reason) {
   if (WaitOf(request).count() == 0 || request.request->cancelled()) return false;
   const Time now = now_();
-  if (!request.parking) request.parking.emplace().since = now;
+  if (!request.parking) BeginParking(request, now);
   request.parking->reason = reason;
   request.parking->look_from = now + kPauseAfterFailure;
   ++parked_count_;

@@ -104,6 +104,24 @@ Status Scheduler::CheckIdle(SequenceHandle sequence) const {
               ": is being computed by ", RequestName(*found->second));
 }
 
+RequestStanding Scheduler::StandingOf(SequenceHandle sequence) const {
+  const MutexLock lock(mutex_);
+  const auto found = computing_.find(sequence);
+  return found == computing_.end() ? RequestStanding{} : found->second->StandingAt(options_.now());
+}
+
+RequestCounts Scheduler::counts() const {
+  const auto count = [this](wire::RequestState state) {
+    return state_counts_[state].load(std::memory_order_relaxed);
+  };
+  RequestCounts counts{.waiting = count(wire::kRequestWaits),
+                       .computing = count(wire::kRequestComputes),
+                       .parked = count(wire::kRequestParked)};
+  const MutexLock lock(mutex_);
+  counts.waiting += static_cast<std::uint32_t>(submitted_.size());
+  return counts;
+}
+
 void Scheduler::WakeUp() {
   {
     const MutexLock lock(mutex_);
@@ -191,7 +209,27 @@ bool Scheduler::RunOnce() {
   worked = Step() || worked;
   worked = DoWork() || worked;
   Settle();
+  NoteStandings();
   return worked;
+}
+
+void Scheduler::NoteStandings() {
+  std::array<std::uint32_t, wire::kRequestParked + 1> counts = {};
+  for (ScheduledRequest& active : active_) {
+    if (active.request->finishing()) continue;
+    const wire::RequestState state = active.state();
+    ++counts[state];
+    const bool is_parked = state == wire::kRequestParked;
+    const RequestTokens tokens = active.step == nullptr ? RequestTokens{} : active.step->tokens();
+    active.request->NoteStanding(
+        state, tokens, is_parked ? active.parking->from : std::chrono::steady_clock::time_point());
+    if (active.step != nullptr && active.step->tells_parking()) {
+      active.request->TellParking(is_parked);
+    }
+  }
+  for (std::size_t state = 0; state < counts.size(); ++state) {
+    state_counts_[state].store(counts[state], std::memory_order_relaxed);
+  }
 }
 
 void Scheduler::TakeIn() {

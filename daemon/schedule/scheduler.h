@@ -13,6 +13,7 @@
 // after the step. WorkTurns bounds the number of requests that have begun such work.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -61,6 +62,13 @@ struct SchedulerOptions {
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
+// Requests in flight, by their state.
+struct RequestCounts {
+  std::uint32_t waiting = 0;
+  std::uint32_t computing = 0;
+  std::uint32_t parked = 0;
+};
+
 class Scheduler {
  public:
   Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions options);
@@ -79,6 +87,10 @@ class Scheduler {
   void CancelSequence(SequenceHandle sequence);
   // Returns kBusy if a computing request works on the sequence, else Ok.
   Status CheckIdle(SequenceHandle sequence) const;
+  // What the request does that computes on the sequence.
+  RequestStanding StandingOf(SequenceHandle sequence) const;
+  // Counts the requests in flight of all clients.
+  RequestCounts counts() const;
   // Informs the engine thread of a change that stalled requests may be waiting for.
   void WakeUp();
 
@@ -97,6 +109,8 @@ class Scheduler {
   bool RunRound();
 
   const PrefixSharing& prefix_sharing() const { return sharing_; }
+  // Tokens whose cells were given back to make room. Any thread.
+  std::uint64_t tokens_given_back() const { return room_.tokens_given_back(); }
   std::uint64_t tokens_sampled() const { return tokens_sampled_.load(std::memory_order_relaxed); }
 
  private:
@@ -139,6 +153,8 @@ class Scheduler {
   std::size_t TokensNow(const ScheduledRequest& request, std::size_t tokens) const;
   // Sends waiting answers and removes the requests that have ended.
   void Settle();
+  // Notes what each request does, for other threads and for clients that want to know.
+  void NoteStandings();
   void Forget(ScheduledRequest& request);  // removes the request from requests_ and computing_
 
   Engine& engine_;
@@ -155,6 +171,8 @@ class Scheduler {
   bool stopping_ KVD_GUARDED_BY(mutex_) = false;
 
   std::atomic<std::uint64_t> tokens_sampled_ = 0;
+  // The requests of active_ after the last round, by RequestState.
+  std::array<std::atomic<std::uint32_t>, wire::kRequestParked + 1> state_counts_{};
 
   // Only the engine thread uses the following members.
   StepPlanner planner_;

@@ -108,6 +108,10 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
       entry.cell_count = 300;
       entry.shared_cells = 100;
       entry.age_ms = 65'000;
+      entry.request_state = wire::kRequestParked;
+      entry.request_tokens_done = 12;
+      entry.request_tokens = 40;
+      entry.parked_ms = 3000;
       session.Final(submission, BytesOf(entry), {});
       return true;
     }
@@ -122,6 +126,10 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
     case Verb::kInfo: {
       wire::InfoReply info{};
       std::strcpy(info.model_name, "tiny");
+      info.requests_computing = 2;
+      info.requests_waiting = 3;
+      info.requests_parked = 1;
+      info.tokens_given_back = 64;
       session.Final(submission, BytesOf(info), {});
       return true;
     }
@@ -269,9 +277,13 @@ TEST_F(KvctlTest, RunContinuesANamedSnapshotOrSequence) {
 TEST_F(KvctlTest, PsShowsSequences) {
   const Outcome outcome = Kvctl("ps");
   EXPECT_TRUE(Holds(outcome, "HANDLE"));
-  EXPECT_TRUE(Holds(
-      outcome, "4294967299  news  uid 1000, pid 42     300     100  200  1m 5s    never  live"));
+  EXPECT_TRUE(
+      Holds(outcome,
+            "4294967299  news  uid 1000, pid 42     300     100  200  1m 5s    never  live   "
+            "parked 3s 12/40"));
   EXPECT_TRUE(Holds(Kvctl("ps --json"), R"([{"handle":"4294967299","name":"news")"));
+  EXPECT_TRUE(Holds(Kvctl("ps --json"), R"("request":"parked","request_tokens_done":12,)"
+                                        R"("request_tokens":40,"parked_ms":3000)"));
 }
 
 TEST_F(KvctlTest, RunReadsSpecialTokensUnlessItIsToldNotTo) {

@@ -2,14 +2,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tests/daemon/support/scheduler_fixture.h"
 
 namespace kvd {
 namespace {
 
+using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr std::uint32_t kBlock = 32;
 
@@ -21,6 +26,16 @@ class RoomTest : public SchedulerTest {
   }
 
   static std::string Prompt(std::size_t letters) { return std::string(letters, 'a'); }
+  // The values of the client's pieces of kPieceParking.
+  static std::vector<std::uint64_t> ParkingPieces(TestSession& client) {
+    std::vector<std::uint64_t> values;
+    for (const ReceivedCompletion& received : client.All()) {
+      if (received.is_final()) continue;
+      const auto piece = wire::ParsePiece(received.output);
+      if (piece && piece->kind == wire::kPieceParking) values.push_back(piece->done);
+    }
+    return values;
+  }
   void Drop(SequenceHandle sequence) { ASSERT_TRUE(engine_.memory().sequences().Drop(sequence)); }
 };
 
@@ -42,6 +57,71 @@ TEST_F(RoomTest, AGenerationWithoutRoomWaitsAndEndsWithItsWholeAnswer) {
   EXPECT_EQ(after.last->code(), Code::kOk);
   EXPECT_EQ(before.text + after.text, "bcdefghijklmnopqrstu");
   EXPECT_EQ(Cells(second), 42u);
+}
+
+TEST_F(RoomTest, RequestsAreCountedByWhatTheyDoAndShownWithTheirTokens) {
+  engine_.SetCosts({.step_token = 0.1, .work_token = 0.1});
+  TestSession client(1);
+  TestSession other(2, 1001);
+  const SequenceHandle parked = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, parked, Prompt(2 * kBlock), 2 * kBlock + 10));
+  RunDry();
+  EXPECT_EQ(scheduler_.StandingOf(parked).state, wire::kRequestParked);
+  EXPECT_EQ(scheduler_.StandingOf(parked).tokens.done, 4 * kBlock + 1) << "the last has no cell";
+  EXPECT_EQ(scheduler_.StandingOf(parked).tokens.wanted, 4 * kBlock + 10);
+  const SequenceHandle waiting = NewSequence(other);
+  ASSERT_TRUE(Generate(other, 1, waiting, "ab", 4));
+  EXPECT_EQ(scheduler_.counts().waiting, 1u) << "the engine thread has not taken it yet";
+  EXPECT_EQ(scheduler_.StandingOf(waiting).state, wire::kRequestWaits);
+  RunDry();
+  EXPECT_EQ(scheduler_.counts().parked, 2u);
+  Drop(parked);
+  scheduler_.RunOnce();
+  scheduler_.RunOnce();
+  EXPECT_EQ(scheduler_.counts().parked, 0u);
+  EXPECT_EQ(scheduler_.counts().computing, 1u);
+  EXPECT_EQ(scheduler_.StandingOf(waiting).state, wire::kRequestComputes);
+  RunDry();
+  EXPECT_EQ(scheduler_.counts().computing, 0u);
+  EXPECT_EQ(scheduler_.StandingOf(waiting).state, wire::kRequestNone);
+}
+
+TEST_F(RoomTest, AParkedRequestIsShownWithTheTimeForWhichItHasWaited) {
+  engine_.SetCosts({.step_token = 0.1, .work_token = 0.1});
+  TestSession client(1);
+  TestSession other(2, 1001);
+  const SequenceHandle held = NewSequence(client);
+  ASSERT_TRUE(
+      Decode(client, 1, held, std::vector<TokenId>(3 * kBlock, 3), wire::LogitsWanted::kNone));
+  RunDry();
+  const SequenceHandle running = NewSequence(other);
+  ASSERT_TRUE(Generate(other, 1, running, "ab", 21));
+  scheduler_.RunOnce();
+  const SequenceHandle parked = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 2, parked, "ab", 4));
+  scheduler_.RunOnce();
+  EXPECT_EQ(scheduler_.StandingOf(parked).parked_for.count(), 100) << "one token";
+  RunDry();
+  EXPECT_EQ(scheduler_.StandingOf(parked).parked_for.count(), 2100);
+}
+
+TEST_F(RoomTest, AClientThatWantsToKnowIsToldWhenItsRequestIsParkedAndWhenItHasRoom) {
+  TestSession client(1);
+  TestSession other(2, 1001);
+  const SequenceHandle held = NewSequence(client);
+  ASSERT_TRUE(
+      Decode(client, 1, held, std::vector<TokenId>(4 * kBlock, 3), wire::LogitsWanted::kNone));
+  RunDry();
+  const SequenceHandle told = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 2, told, "ab", 4, {}, wire::kTellParking));
+  const SequenceHandle silent = NewSequence(other);
+  ASSERT_TRUE(Generate(other, 1, silent, "ab", 4));
+  RunDry();
+  EXPECT_EQ(ParkingPieces(client), std::vector<std::uint64_t>{1});
+  Drop(held);
+  RunDry();
+  EXPECT_EQ(ParkingPieces(client), std::vector<std::uint64_t>{0});
+  EXPECT_TRUE(ParkingPieces(other).empty());
 }
 
 TEST_F(RoomTest, WhatAnOwnerHasSentLaterTakesNoRoomBeforeItsRequestThatWaits) {

@@ -356,6 +356,29 @@ TEST_F(ServiceTest, InfoDescribesTheModelThePoolAndTheProcess) {
   EXPECT_GT(info.mappings, 0u);
 }
 
+TEST_F(ServiceTest, InfoCountsRequestsAndTheListShowsWhatComputesOnEachSequence) {
+  const SequenceHandle sequence = Create(client_);
+  (void)CallTokens(client_, Make(Verb::kDecode, sequence), std::vector<TokenId>(300, 5));
+  const auto info = [this] {
+    return Call(stranger_, Make(Verb::kInfo)).As<wire::OneReply<wire::InfoReply>>().record;
+  };
+  const auto entry = [&] {
+    return Call(client_, Make(Verb::kQuery, sequence)).As<wire::QueryReply>().entry;
+  };
+  EXPECT_EQ(info().requests_waiting, 1u);
+  EXPECT_EQ(entry().request_state, wire::kRequestWaits);
+  ASSERT_TRUE(scheduler_.RunOnce());
+  EXPECT_EQ(info().requests_waiting, 0u);
+  EXPECT_EQ(info().requests_computing, 1u);
+  EXPECT_EQ(entry().request_state, wire::kRequestComputes);
+  EXPECT_EQ(entry().request_tokens, 300u);
+  EXPECT_GT(entry().request_tokens_done, 0u);
+  EXPECT_LT(entry().request_tokens_done, 300u);
+  RunDry();
+  EXPECT_EQ(info().requests_computing, 0u);
+  EXPECT_EQ(entry().request_state, wire::kRequestNone);
+}
+
 TEST_F(ServiceTest, CancelSaysWhetherItFoundTheRequest) {
   wire::Submission cancel = Make(wire::CancelArgs{.request = RequestId{999}});
   EXPECT_FALSE(Call(client_, cancel).As<wire::CancelReply>().was_found);
