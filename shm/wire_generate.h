@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 #include "shm/sampling_params.h"
@@ -126,6 +127,10 @@ enum FinishReason : std::uint32_t {
   kFinishLength = 3,
   kFinishGrammar = 4,  // no token of the vocabulary can follow in the grammar
 };
+
+// The message of a kNoSpace begins with it if the tokens of a request find no room in the pool. The
+// numbers behind the first colon are those of all users.
+inline constexpr std::string_view kNoRoomPrefix = "no room for ";
 
 // Output of the last completion of a kGenerate. Text that the daemon has held back to match stop
 // strings is sent as a piece before this last completion.

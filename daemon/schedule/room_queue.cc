@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/text.h"
+#include "daemon/schedule/room_error.h"
 
 namespace kvd {
 namespace {
@@ -79,7 +79,7 @@ void RoomQueue::Settle(ScheduledRequest& request, const RoomClaim& claim) {
   if (request.request->cancelled()) {
     request.request->EndWith({Code::kCancelled, "cancelled; committed tokens stay"});
   } else if (fails) {
-    request.request->FailWith(claim.reason);
+    request.request->FailWith(NoRoomError(engine_, request, claim.reason));
   } else {
     if (!request.parking) BeginParking(request, now_());
     request.parking->is_owner_limit = claim.is_owner_limit;
@@ -172,11 +172,7 @@ void RoomQueue::EndExpired(std::span<ScheduledRequest> active) {
   const Time now = now_();
   for (ScheduledRequest& request : active) {
     if (!request.parking || now < request.parking->since + WaitOf(request)) continue;
-    const std::chrono::milliseconds wait = WaitOf(request);
-    Error error = request.parking->reason;
-    if (wait.count() > 0) {
-      error.message = Concat("waited ", wait.count(), " ms for room: ", error.message);
-    }
+    const Error error = NoRoomError(engine_, request, request.parking->reason, WaitOf(request));
     request.parking.reset();
     --parked_count_;
     request.request->FailWith(error);

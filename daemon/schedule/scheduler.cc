@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "daemon/schedule/room_error.h"
 #include "daemon/stores/prompt_cache.h"
 
 namespace kvd {
@@ -353,6 +354,11 @@ bool Scheduler::HasParked(ScheduledRequest& request, const Status& status) {
   return !status && status.error().code == Code::kNoSpace && room_.Park(request, status.error());
 }
 
+void Scheduler::Explain(const ScheduledRequest& request, Status& status) {
+  if (status || status.error().code != Code::kNoSpace) return;
+  status = std::unexpected(NoRoomError(engine_, request, status.error()));
+}
+
 bool Scheduler::FillItems(std::span<const StepShare> shares) {
   const std::size_t rows_max =
       std::max<std::size_t>(1, options_.scratch_floats_max / std::max(vocab_size_, 1u));
@@ -373,7 +379,10 @@ bool Scheduler::FillItems(std::span<const StepShare> shares) {
     }
     ScheduledRequest& active = active_[share.candidate];
     if (Status admitted = Admit(active); !admitted) {
-      if (!HasParked(active, admitted)) active.request->FailWith(admitted.error());
+      if (!HasParked(active, admitted)) {
+        Explain(active, admitted);
+        active.request->FailWith(admitted.error());
+      }
       any_left_out = true;
       continue;
     }
@@ -449,6 +458,7 @@ bool Scheduler::Step() {
       ScheduledRequest& active = active_[parts_[i].candidate];
       ComputingRequest& request = *active.request;
       if (HasParked(active, items_[i].status)) continue;
+      Explain(active, items_[i].status);
       if (items_[i].status) {
         planner_.AddServed(candidates_[parts_[i].candidate], items_[i].tokens.size());
         request.NoteAppended();

@@ -139,6 +139,8 @@ class Scheduler {
   Status Admit(ScheduledRequest& request);
   // Whether the request waits for room now, because `status` says that there is none.
   bool HasParked(ScheduledRequest& request, const Status& status);
+  // Replaces the memory's error of lacking room by one for users (NoRoomError).
+  void Explain(const ScheduledRequest& request, Status& status);
   // Fills items_ and parts_ for the shares. Returns true if a request has newly stalled or was
   // refused; the caller then plans again if no other request was chosen.
   bool FillItems(std::span<const StepShare> shares);

@@ -170,6 +170,8 @@ TEST_F(RoomTest, APromptThatThePoolCannotHoldFailsBeforeItsFirstToken) {
   const Streamed streamed = Collect(client, 1);
   ASSERT_TRUE(streamed.last);
   EXPECT_EQ(streamed.last->code(), Code::kNoSpace);
+  EXPECT_THAT(streamed.last->text(),
+              HasSubstr("no room for 129 tokens: the pool has 128 cells (--cells), 128 free"));
   EXPECT_EQ(Cells(sequence), 0u);
   EXPECT_TRUE(engine_.steps().empty());
 }
@@ -217,7 +219,35 @@ TEST_F(RoomTest, ADecodeFailsAtOnce) {
   const SequenceHandle sequence = NewSequence(client);
   ASSERT_TRUE(Decode(client, 2, sequence, {3}, wire::LogitsWanted::kNone));
   RunDry();
-  EXPECT_EQ(Collect(client, 2).last->code(), Code::kNoSpace);
+  const Streamed streamed = Collect(client, 2);
+  EXPECT_EQ(streamed.last->code(), Code::kNoSpace);
+  EXPECT_THAT(streamed.last->text(), HasSubstr("no room for 1 token: the pool has 128 cells"));
+}
+
+TEST_F(RoomTest, TheErrorCountsPinnedSequencesAndSnapshotsAsSuchAndNoRetainedOnes) {
+  TestSession client(1);
+  std::vector<SequenceHandle> held;
+  for (std::uint64_t at = 0; at < 3; ++at) {
+    held.push_back(NewSequence(client));
+    ASSERT_TRUE(Decode(client, 1 + at, held[at],
+                       std::vector<TokenId>(kBlock, static_cast<TokenId>(3 + at)),
+                       wire::LogitsWanted::kNone));
+  }
+  RunDry();
+  Sequences& sequences = engine_.memory().sequences();
+  const SequenceOwner owner = sequences.Query(held[0])->owner;
+  const SequenceOwner none{.id = owner.id};
+  ASSERT_TRUE(
+      sequences.SetOwner(held[0], none, layout::kSequenceRetained | layout::kSequencePinned, 0));
+  ASSERT_TRUE(sequences.SetOwner(held[1], none, layout::kSequenceRetained, 0));
+  ASSERT_TRUE(engine_.memory().snapshots().Publish(held[2], owner, "news", false, false));
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(
+      Decode(client, 9, sequence, std::vector<TokenId>(3 * kBlock, 9), wire::LogitsWanted::kNone));
+  RunDry();
+  EXPECT_THAT(Collect(client, 9).last->text(),
+              HasSubstr("32 free, 32 reclaimable; 2 live sequences of this owner hold 32, 0 of "
+                        "other owners 0, 1 pinned 32, 1 snapshots 32;"));
 }
 
 TEST_F(RoomTest, ACancelEndsARequestThatWaits) {
@@ -258,7 +288,13 @@ TEST_F(RoomTest, AWaitEndsWhenNoRequestOfTheOwnerHasProgressedForItsTime) {
   const Streamed streamed = Collect(client, 2);
   ASSERT_TRUE(streamed.last);
   EXPECT_EQ(streamed.last->code(), Code::kNoSpace);
-  EXPECT_THAT(streamed.last->text(), HasSubstr("waited 2000 ms for room: cells: "));
+  EXPECT_THAT(
+      streamed.last->text(),
+      AllOf(StartsWith("no room for 1 token after 2000 ms: the pool has 128 cells (--cells), 0 "
+                       "free, 0 reclaimable; 2 live sequences of this owner hold 96, 1 of other "
+                       "owners "),
+            EndsWith(", 0 pinned 0, 0 snapshots 0; kvctl ps and kvctl snapshots list them, kvctl "
+                     "rm removes them")));
   EXPECT_EQ(Cells(sequence), kBlock) << "committed tokens stay";
 }
 

@@ -264,7 +264,10 @@ TEST_F(ServiceTest, ThePoolShareOfAnotherUidIsLimited) {
   const std::vector<test::ReceivedCompletion> answers = stranger_.All();
   ASSERT_FALSE(answers.empty());
   EXPECT_EQ(answers.back().code(), Code::kNoSpace);
-  EXPECT_THAT(answers.back().text(), testing::HasSubstr("pool blocks: 10 more wanted, owner 1001"));
+  EXPECT_THAT(answers.back().text(),
+              testing::HasSubstr("no room for 300 tokens: pool blocks: 10 more "
+                                 "wanted, owner 1001 holds 0 of 8; limit: "
+                                 "--other-pool-share"));
   EXPECT_EQ(Cells(sequence), 0u);
 }
 
