@@ -37,6 +37,7 @@ Result<std::unique_ptr<GenerationStream>> DaemonSource::StartStream() const {
                                    (request_.shows_special ? wire::kShowSpecial : 0u),
                           .wants_progress = request_.wants_progress && !is_forced,
                           .shares_prefix = request_.caches_prompt,
+                          .room_wait_ms = request_.room_wait_ms,
                           .biases = request_.biases,
                           .stops = stops,
                           .grammar = request_.grammar,
