@@ -958,7 +958,8 @@ typedef struct kvd_snapshot_info {
   char name[72]; /* zero-terminated */
   kvd_sequence sequence;
   uint32_t owner_uid;
-  uint16_t is_public;
+  uint8_t is_public;
+  uint8_t is_own;        /* 1: of this user or tenant; tenants have the owner_uid of their user */
   uint16_t is_ephemeral; /* 1: no prompt reuses the snapshot's cells, except by a fork */
   uint32_t cell_count;
   uint32_t expires_in_seconds; /* rounded up; 0: the snapshot does not expire */

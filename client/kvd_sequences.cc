@@ -357,6 +357,7 @@ int kvd_snapshots(kvd_client* client, kvd_snapshot_info** list, size_t* count, k
         info.sequence = entry.sequence;
         info.owner_uid = entry.owner_uid;
         info.is_public = entry.is_public;
+        info.is_own = entry.is_own;
         info.is_ephemeral = entry.is_ephemeral;
         info.cell_count = entry.cell_count;
         info.expires_in_seconds = entry.expires_in_seconds;

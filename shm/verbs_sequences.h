@@ -302,7 +302,8 @@ struct SnapshotEntry {
   char name[layout::kNameBytesMax];
   std::uint64_t sequence;
   std::uint32_t owner_uid;
-  std::uint16_t is_public;
+  std::uint8_t is_public;
+  std::uint8_t is_own;         // 1: of the caller; the tenants of a uid have the same owner_uid
   std::uint16_t is_ephemeral;  // 1: no prompt reuses the snapshot's cells, except by a fork
   std::uint32_t cell_count;
   std::uint32_t expires_in_seconds;  // rounded up; 0: the snapshot does not expire

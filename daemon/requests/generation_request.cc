@@ -221,7 +221,7 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
 void GenerationRequest::Finish(const StepItem& item, std::span<const float> row) {
   if (!item.status) {
     if (!cancelled()) return FailWith(item.status.error());
-    return EndWith({Code::kCancelled, "cancelled; committed tokens stay"});
+    return EndWith(CancelledError());
   }
   if (given_left() > 0) {
     given_done_ += item.tokens.size();

@@ -34,9 +34,13 @@ RequestTag ComputingRequest::applied() const {
           .kind = static_cast<std::uint16_t>(origin_.verb)};
 }
 
-void ComputingRequest::OnCancel() {
-  EndWith({Code::kCancelled, "cancelled; committed tokens stay"});
+Error ComputingRequest::CancelledError() const {
+  const bool is_dropped = is_dropped_.load(std::memory_order_relaxed);
+  return {Code::kCancelled,
+          is_dropped ? "cancelled; the sequence was dropped" : "cancelled; committed tokens stay"};
 }
+
+void ComputingRequest::OnCancel() { EndWith(CancelledError()); }
 
 void ComputingRequest::EndWith(const Error& error) {
   if (final_ || ended_) return;

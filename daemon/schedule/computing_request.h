@@ -240,6 +240,11 @@ class ComputingRequest {
     Cancel();
   }
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+  // The error of a cancelled request.
+  Error CancelledError() const;
+
+  // What the request does at `now`. Any thread; the values may be of different rounds.
+  RequestStanding StandingAt(std::chrono::steady_clock::time_point now) const;
 
   // Stores the retained sequence that the request has taken over. It is given back if the request
   // fails without changing it. Called before the request is submitted.
@@ -317,6 +322,7 @@ class ComputingRequest {
   const RequestOrigin origin_;
   const SequenceHandle sequence_;
   std::atomic<bool> cancelled_ = false;
+  std::atomic<bool> is_dropped_ = false;
   std::atomic<wire::RequestState> state_ = wire::kRequestWaits;
   std::atomic<std::size_t> tokens_done_ = 0;
   std::atomic<std::size_t> tokens_wanted_ = 0;

@@ -77,7 +77,7 @@ void RoomQueue::Settle(ScheduledRequest& request, const RoomClaim& claim) {
   // A cancelled request that has shown a token would compute it before it ends; without room the
   // token is not committed.
   if (request.request->cancelled()) {
-    request.request->EndWith({Code::kCancelled, "cancelled; committed tokens stay"});
+    request.request->EndWith(request.request->CancelledError());
   } else if (fails) {
     request.request->FailWith(NoRoomError(engine_, request, claim.reason));
   } else {

@@ -91,7 +91,7 @@ void Scheduler::CancelSequence(SequenceHandle sequence) {
     const MutexLock lock(mutex_);
     const auto found = computing_.find(sequence);
     if (found == computing_.end()) return;
-    found->second->Cancel();
+    found->second->CancelDropped();
     woken_ = true;
   }
   wake_.NotifyOne();

@@ -84,6 +84,7 @@ class Scheduler {
   // Returns whether the session has a request that has not ended yet; a cancelled request counts
   // until it ends.
   bool HasRequests(SessionId session) const;
+  // Cancels the request that computes on the sequence, because the sequence is about to be dropped.
   void CancelSequence(SequenceHandle sequence);
   // Returns kBusy if a computing request works on the sequence, else Ok.
   Status CheckIdle(SequenceHandle sequence) const;

@@ -120,7 +120,11 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
       std::strcpy(entry.name, "news");
       entry.sequence = 0x100000003;
       entry.owner_uid = ::geteuid();
-      session.Final(submission, BytesOf(entry), {});
+      entry.is_own = 1;
+      std::array<wire::SnapshotEntry, 2> entries{entry, entry};
+      std::strcpy(entries[1].name, "of another tenant");
+      entries[1].is_own = 0;
+      session.Final(submission, std::as_bytes(std::span(entries)), {});
       return true;
     }
     case Verb::kInfo: {
@@ -319,6 +323,7 @@ TEST_F(KvctlTest, SaveNamesTheFileAfterTheSnapshot) {
   EXPECT_TRUE(Holds(Kvctl("save 4294967299"), "name: required for a handle"));
   EXPECT_TRUE(Holds(Kvctl("save"), "handle: required without --all"));
   EXPECT_TRUE(Holds(Kvctl("save --all --json"), R"([{"name":"news")"));
+  EXPECT_FALSE(Holds(Kvctl("save --all"), "of another tenant"));
   EXPECT_TRUE(Holds(Kvctl("save news --all"), "--all: takes neither"));
 }
 

@@ -178,7 +178,11 @@ TEST_F(ServiceTest, AnotherUidReachesPublicSnapshotsButNoPrivateOnes) {
   ASSERT_EQ(attached.code(), Code::kOk) << Text(attached);
   EXPECT_EQ(attached.As<wire::ForkedReply>().cells, 10u);
   EXPECT_EQ(engine_.memory().sequences().Query(attached.sequence())->owner.id, OwnerOf(kOther));
-  EXPECT_EQ(Call(stranger_, Make(Verb::kSnapshots)).output.size(), sizeof(wire::SnapshotEntry));
+  const auto seen =
+      Call(stranger_, Make(Verb::kSnapshots)).As<wire::ListReply<wire::SnapshotEntry>>();
+  ASSERT_EQ(seen.entries.size(), 1u);
+  EXPECT_EQ(seen.entries[0].is_public, 1);
+  EXPECT_EQ(seen.entries[0].is_own, 0) << "it is the client's";
   EXPECT_EQ(Call(client_, Make(Verb::kSnapshots)).output.size(), 2 * sizeof(wire::SnapshotEntry));
 
   ExpectRefused(CallText(stranger_, Make(Verb::kUnpublish), "ours"), Code::kPermission, "uid 1000");
