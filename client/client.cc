@@ -182,7 +182,7 @@ Result<std::vector<Snapshot>> Client::Snapshots() const {
   for (const wire::SnapshotEntry& entry : reply.entries) {
     snapshots.push_back({std::string(entry.name, ::strnlen(entry.name, sizeof entry.name)),
                          static_cast<SequenceHandle>(entry.sequence), entry.owner_uid,
-                         entry.is_public != 0, entry.cell_count, entry.age_ms,
+                         entry.is_public != 0, entry.is_own != 0, entry.cell_count, entry.age_ms,
                          entry.expires_in_seconds, entry.is_ephemeral != 0});
   }
   return snapshots;

@@ -189,6 +189,10 @@ int kvd_info(kvd_client* client, kvd_daemon_info* info, kvd_request* later) {
       ours.has_tokenizer = reply.has_tokenizer;
       ours.bos_token = reply.bos_token;
       ours.eos_token = reply.eos_token;
+      ours.requests_waiting = reply.requests_waiting;
+      ours.requests_computing = reply.requests_computing;
+      ours.requests_parked = reply.requests_parked;
+      ours.tokens_given_back = reply.tokens_given_back;
       return WriteSized(ours, info);
     });
   });

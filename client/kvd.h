@@ -344,8 +344,14 @@ typedef struct kvd_daemon_info {
   uint32_t sequences_live;
   uint32_t sessions;
   uint32_t has_tokenizer;
-  int32_t bos_token; /* -1: none */
-  int32_t eos_token; /* -1: none */
+  int32_t bos_token;         /* -1: none */
+  int32_t eos_token;         /* -1: none */
+  uint32_t requests_waiting; /* requests that have computed nothing yet */
+  uint32_t requests_computing;
+  uint32_t requests_parked; /* requests that wait for room in the pool */
+  uint32_t reserved;
+  /* Number of tokens whose cells were given back to make room for other requests. */
+  uint64_t tokens_given_back;
 } kvd_daemon_info;
 /* Writes a description of the daemon's model, its pool and itself to *info; info->size is set
  * before the call. Errors: KVD_INVALID_ARGUMENT (info->size). */
@@ -513,6 +519,14 @@ enum kvd_sequence_flags {
   KVD_SEQUENCE_EDITED = 16,
   KVD_SEQUENCE_EPHEMERAL = 32
 };
+/* What the request does that computes on a sequence. */
+enum kvd_request_state {
+  KVD_REQUEST_NONE = 0,  /* no request computes on the sequence */
+  KVD_REQUEST_WAITS = 1, /* it has computed nothing yet, and waits for its turn or a prefix */
+  KVD_REQUEST_COMPUTES = 2,
+  KVD_REQUEST_PARKED = 3 /* it waits for room in the pool (docs/scheduling.md) */
+};
+
 typedef struct kvd_sequence_info {
   kvd_sequence handle;
   uint64_t session;
@@ -527,6 +541,12 @@ typedef struct kvd_sequence_info {
   int32_t next_pos;            /* position of the next token to append */
   uint32_t expires_in_seconds; /* rounded up; 0: the sequence does not expire */
   uint64_t age_ms;
+  /* The request that computes on the sequence. Its tokens are those of its prompt and its answer.
+   * request_tokens: how many it wants in all; 0: unknown, or there is no request. */
+  uint32_t request_state; /* kvd_request_state */
+  uint32_t request_tokens_done;
+  uint32_t request_tokens;
+  uint32_t parked_ms; /* how long the request has waited for room; 0 if it is not parked */
 } kvd_sequence_info;
 /* Writes a description of the sequence to *info. */
 int kvd_sequence_query(kvd_client* client, kvd_sequence sequence, kvd_sequence_info* info,
@@ -769,7 +789,10 @@ enum kvd_generate_flags {
    * become part of the sequence (kvd_generate_result.skipped). Saves a forward pass; a prompt that
    * continues the answer has the token computed. After a cancellation too, a token that was not
    * computed is not part of the sequence. */
-  KVD_SKIP_LAST = 128
+  KVD_SKIP_LAST = 128,
+  /* The daemon sends a piece of KVD_PIECE_PARKING when the request begins or ends to wait for room
+   * in the pool (docs/scheduling.md). */
+  KVD_TELL_PARKING = 256
 };
 
 /* Starts a lazy grammar. The grammar reads the trigger itself: a text from its first byte on, even
@@ -860,7 +883,12 @@ typedef struct kvd_token_logprob {
   float logprob;
 } kvd_token_logprob;
 
-enum kvd_piece_kind { KVD_PIECE_END = 0, KVD_PIECE_PROGRESS = 1, KVD_PIECE_TOKENS = 2 };
+enum kvd_piece_kind {
+  KVD_PIECE_END = 0,
+  KVD_PIECE_PROGRESS = 1,
+  KVD_PIECE_TOKENS = 2,
+  KVD_PIECE_PARKING = 3 /* only with KVD_TELL_PARKING */
+};
 struct kvd_piece {
   uint32_t kind; /* kvd_piece_kind */
   uint32_t token_count;
@@ -870,7 +898,8 @@ struct kvd_piece {
   /* for each token the logprob of the token itself, then those of the top logprob_count tokens */
   const kvd_token_logprob* logprobs;
   size_t logprob_count;
-  uint64_t done;  /* progress: number of prompt tokens computed */
+  /* progress: number of prompt tokens computed; parking: 1 if the request waits for room, else 0 */
+  uint64_t done;
   uint64_t total; /* progress: number of prompt tokens */
   kvd_request request;
 };
@@ -939,7 +968,8 @@ typedef struct kvd_snapshot_info {
   char name[72]; /* zero-terminated */
   kvd_sequence sequence;
   uint32_t owner_uid;
-  uint16_t is_public;
+  uint8_t is_public;
+  uint8_t is_own;        /* 1: of this user or tenant; tenants have the owner_uid of their user */
   uint16_t is_ephemeral; /* 1: no prompt reuses the snapshot's cells, except by a fork */
   uint32_t cell_count;
   uint32_t expires_in_seconds; /* rounded up; 0: the snapshot does not expire */

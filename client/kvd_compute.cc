@@ -21,6 +21,8 @@ static_assert(wire::kContinue == static_cast<std::uint32_t>(KVD_CONTINUE));
 static_assert(wire::kResumeSampler == static_cast<std::uint32_t>(KVD_RESUME_SAMPLER));
 static_assert(wire::kLlamaDraws == static_cast<std::uint32_t>(KVD_LLAMA_DRAWS));
 static_assert(wire::kSkipLast == static_cast<std::uint32_t>(KVD_SKIP_LAST));
+static_assert(wire::kTellParking == static_cast<std::uint32_t>(KVD_TELL_PARKING));
+static_assert(wire::kPieceParking == static_cast<std::uint32_t>(KVD_PIECE_PARKING));
 static_assert(wire::kPieceTokens == static_cast<std::uint32_t>(KVD_PIECE_TOKENS));
 
 // The fields of kvd_generate_params from temperature to repeat_last, and from top_n_sigma to

@@ -16,14 +16,19 @@ namespace {
 static_assert(static_cast<unsigned>(layout::kSequenceEdited) == KVD_SEQUENCE_EDITED);
 static_assert(static_cast<unsigned>(layout::kSequenceEphemeral) == KVD_SEQUENCE_EPHEMERAL);
 static_assert(sizeof(kvd_sequence_info) == sizeof(wire::SequenceEntry));
+static_assert(wire::kRequestWaits == std::uint32_t{KVD_REQUEST_WAITS} &&
+              wire::kRequestComputes == std::uint32_t{KVD_REQUEST_COMPUTES} &&
+              wire::kRequestParked == std::uint32_t{KVD_REQUEST_PARKED});
 static_assert(sizeof(kvd_why_info::prompt_text) == wire::kWhyTextBytes);
 static_assert(sizeof(kvd_token_at) == sizeof(wire::TokenAndPosition));
 
 kvd_sequence_info InfoFrom(const wire::SequenceEntry& entry) {
-  return {entry.handle,      entry.session,    entry.owner_uid,    entry.owner_pid,
-          entry.flags,       entry.cell_count, entry.shared_cells, entry.extent_count,
-          entry.delta_count, entry.first_pos,  entry.next_pos,     entry.expires_in_seconds,
-          entry.age_ms};
+  return {entry.handle,         entry.session,       entry.owner_uid,
+          entry.owner_pid,      entry.flags,         entry.cell_count,
+          entry.shared_cells,   entry.extent_count,  entry.delta_count,
+          entry.first_pos,      entry.next_pos,      entry.expires_in_seconds,
+          entry.age_ms,         entry.request_state, entry.request_tokens_done,
+          entry.request_tokens, entry.parked_ms};
 }
 
 Result<PosRange> RangeFrom(std::int32_t p0, std::int32_t p1) {
@@ -352,6 +357,7 @@ int kvd_snapshots(kvd_client* client, kvd_snapshot_info** list, size_t* count, k
         info.sequence = entry.sequence;
         info.owner_uid = entry.owner_uid;
         info.is_public = entry.is_public;
+        info.is_own = entry.is_own;
         info.is_ephemeral = entry.is_ephemeral;
         info.cell_count = entry.cell_count;
         info.expires_in_seconds = entry.expires_in_seconds;

@@ -44,6 +44,7 @@ struct Snapshot {
   SequenceHandle sequence = SequenceHandle::kNone;
   std::uint32_t owner_uid = 0;
   bool is_public = false;
+  bool is_own = false;  // of this user or tenant; tenants have the owner_uid of their user
   std::uint32_t cell_count = 0;
   std::uint64_t age_ms = 0;
   std::uint32_t expires_in_seconds = 0;  // 0: the snapshot does not expire

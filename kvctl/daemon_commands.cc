@@ -50,6 +50,10 @@ Json JsonOf(const wire::InfoReply& info) {
       .Set("tokens_computed", info.tokens_computed)
       .Set("tokens_sampled", info.tokens_sampled)
       .Set("steps", info.steps)
+      .Set("requests_computing", std::uint64_t{info.requests_computing})
+      .Set("requests_waiting", std::uint64_t{info.requests_waiting})
+      .Set("requests_parked", std::uint64_t{info.requests_parked})
+      .Set("tokens_given_back", info.tokens_given_back)
       .Set("uptime_ms", info.uptime_ms)
       .Set("vocab_size", std::uint64_t{info.vocab_size})
       .Set("context_trained", std::uint64_t{info.context_trained})
@@ -103,6 +107,12 @@ std::string PrefixText(const wire::InfoReply& info) {
   }
   return Concat(text, "; ", info.prefix_evictions, " evicted, ", info.prefix_tokens_evicted,
                 " tokens evicted");
+}
+
+std::string RequestsText(const wire::InfoReply& info) {
+  return Concat(info.requests_computing, " compute, ", info.requests_waiting, " wait, ",
+                info.requests_parked, " parked for lack of room; ", info.tokens_given_back,
+                " tokens given back");
 }
 
 Json JsonOf(const wire::CacheReply& cache) {
@@ -183,6 +193,7 @@ Status ShowInfo(const GlobalOptions& global) {
        {"prefixes", PrefixText(info)},
        {"prompt cache", CacheText(cache)},
        {"sessions", number(info.sessions)},
+       {"requests", RequestsText(info)},
        {"tokens", number(info.tokens_computed) + " computed, " + number(info.tokens_sampled) +
                       " sampled, in " + number(info.steps) + " steps"},
        {"memory", BytesText(info.resident_anonymous_bytes) + " private, " +

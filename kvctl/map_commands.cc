@@ -1,5 +1,6 @@
-// kvctl map and kvctl top: show the live map once or repeatedly. Their only requests are those for
-// the names of snapshots, when the map shows a snapshot whose name is not known.
+// kvctl map and kvctl top: show the live map once or repeatedly. They ask the daemon only for the
+// names of snapshots, when the map shows a snapshot whose name is not known, and kvctl top for the
+// requests in flight.
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -39,6 +41,16 @@ class NamedMap {
     KVD_TRY(const MapState state, map_.Refresh());
     if (state == MapState::kLive && has_new_snapshot()) ReadNames();
     return state;
+  }
+  // The sequences with requests, parked ones first; none if the daemon does not answer.
+  MapRequests Requests() const {
+    auto listed = client_.List();
+    if (!listed) return {};
+    std::erase_if(*listed, [](const wire::SequenceEntry& entry) {
+      return entry.request_state == wire::kRequestNone;
+    });
+    std::ranges::stable_sort(*listed, std::ranges::greater(), &wire::SequenceEntry::parked_ms);
+    return std::move(*listed);
   }
   const MapReader& content() const { return map_.content(); }
   const MapNames& names() const { return names_; }
@@ -169,7 +181,7 @@ Status ShowMap(const GlobalOptions& global, const MapOptions& options) {
   } else {
     const bool has_colour = ::isatty(STDOUT_FILENO) == 1;
     const ScreenSize size{TerminalSize().columns, 1000};
-    std::fputs(DrawScreen(content, state, map.names(), {}, size, has_colour).c_str(), stdout);
+    std::fputs(DrawScreen(content, state, map.names(), {}, {}, size, has_colour).c_str(), stdout);
   }
   return {};
 }
@@ -179,8 +191,8 @@ Status ShowTop(const GlobalOptions& global, const MapOptions& options) {
   const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
   if (options.is_once || !is_terminal) {
     KVD_TRY(const MapState state, map.Refresh());
-    const std::string screen =
-        DrawScreen(map.content(), state, map.names(), {}, TerminalSize(), is_terminal);
+    const std::string screen = DrawScreen(map.content(), state, map.names(), {}, map.Requests(),
+                                          TerminalSize(), is_terminal);
     std::fputs(screen.c_str(), stdout);
     return {};
   }
@@ -189,8 +201,9 @@ Status ShowTop(const GlobalOptions& global, const MapOptions& options) {
   for (;;) {
     KVD_TRY(const MapState state, map.Refresh());
     const SessionRates rates = meter.Measure(map.content());
+    const MapRequests requests = state == MapState::kLive ? map.Requests() : MapRequests{};
     const std::string screen =
-        DrawScreen(map.content(), state, map.names(), rates, TerminalSize(), true);
+        DrawScreen(map.content(), state, map.names(), rates, requests, TerminalSize(), true);
     if (!terminal.Show(screen)) return {};
     const int signal = terminal.Wait(std::chrono::milliseconds(options.period_ms));
     if (signal != 0 && signal != SIGWINCH && signal != SIGTSTP) return {};

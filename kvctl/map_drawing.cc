@@ -1,6 +1,7 @@
 #include "kvctl/map_drawing.h"
 
 #include "kvctl/sequence_names.h"
+#include "kvctl/terminal.h"
 
 #include <algorithm>
 #include <array>
@@ -155,10 +156,20 @@ std::vector<std::string> Heading(const MapReader& map, MapState state) {
   return lines;
 }
 
+std::string RequestsHeading(const MapRequests& requests) {
+  const auto count = [&](wire::RequestState state) {
+    return std::ranges::count(requests, std::uint32_t{state}, &wire::SequenceEntry::request_state);
+  };
+  return Format("requests: %td compute, %td wait, %td parked for lack of room; tokens done/wanted",
+                count(wire::kRequestComputes), count(wire::kRequestWaits),
+                count(wire::kRequestParked));
+}
+
 }  // namespace
 
 std::string DrawScreen(const MapReader& map, MapState state, const MapNames& names,
-                       const SessionRates& rates, ScreenSize size, bool has_colour) {
+                       const SessionRates& rates, const MapRequests& requests, ScreenSize size,
+                       bool has_colour) {
   std::string screen;
   std::size_t used_rows = 0;
   const auto line = [&](const std::string& text) {
@@ -184,6 +195,13 @@ std::string DrawScreen(const MapReader& map, MapState state, const MapNames& nam
                 Wide(session.tokens_computed), Wide(session.tokens_sampled),
                 RateOf(rates.computed, session.session), RateOf(rates.sampled, session.session),
                 ClientNameOf(session).c_str()));
+  }
+  if (!requests.empty()) line(RequestsHeading(requests));
+  // Parked requests come first, and at least half of the rows are left for sequences.
+  for (const wire::SequenceEntry& entry : requests) {
+    if (used_rows + left / 2 + 1 >= size.rows) break;
+    line(Format("  %18llu %12llu  %s", Wide(entry.handle), Wide(entry.session),
+                RequestText(entry).c_str()));
   }
   line(Format("  %18s %8s %12s %8s %8s %5s %s", "SEQUENCE", "UID", "SESSION", "CELLS", "SHARED",
               "CHKPT", "USE"));

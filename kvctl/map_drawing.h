@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "shm/map_reader.h"
+#include "shm/verbs_sequences.h"
 #include "text/json_builder.h"
 
 namespace kvd::kvctl {
@@ -26,10 +28,14 @@ struct ScreenSize {
 // The names of snapshots, by the handles of their sequences.
 using MapNames = std::map<std::uint64_t, std::string>;
 
+// The sequences with a request, as the daemon lists them.
+using MapRequests = std::vector<wire::SequenceEntry>;
+
 // Returns at most `rows` lines separated by \n, each at most `columns` wide. If has_colour is
 // false, DrawScreen returns a text without escape sequences.
 std::string DrawScreen(const MapReader& map, MapState state, const MapNames& names,
-                       const SessionRates& rates, ScreenSize size, bool has_colour);
+                       const SessionRates& rates, const MapRequests& requests, ScreenSize size,
+                       bool has_colour);
 std::string DrawSvg(const MapReader& map, MapState state);
 Json MapJson(const MapReader& map, MapState state, const MapNames& names);
 

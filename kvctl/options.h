@@ -39,6 +39,7 @@ struct RunOptions {
   bool replaces = false;          // true: an existing snapshot named `keep_as` is replaced
   std::uint32_t ttl_seconds = 0;  // the snapshot `keep_as` expires; 0: it does not expire
   std::int32_t predict_max = -1;
+  std::int32_t room_wait_ms = 0;  // as in GenerateParams
   SamplingParams sampling = kDefaultSampling;
   std::uint64_t seed = 0;
   std::vector<std::string> stops;

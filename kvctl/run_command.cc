@@ -66,6 +66,7 @@ Result<Prompt> PromptOf(const Client& client, const RunOptions& options, bool is
 GenerateOptions SamplingOf(const RunOptions& options) {
   GenerateOptions generate;
   generate.predict_max = options.predict_max;
+  generate.room_wait_ms = options.room_wait_ms;
   generate.sampling = options.sampling;
   generate.seed = options.seed;
   generate.flags = (options.ignores_eos ? wire::kIgnoreEos : 0u) |

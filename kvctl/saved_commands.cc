@@ -58,8 +58,8 @@ void PrintSaved(const std::string& name, const SaveInfo& info) {
               BytesText(info.unpacked_bytes).c_str());
 }
 
-// Saves each snapshot of this user in a file of the snapshot's name. A snapshot that cannot be
-// saved is named on standard error, and the others are saved.
+// Saves each snapshot of this user, or of the tenant of --tenant, in a file of the snapshot's name.
+// A snapshot that cannot be saved is named on standard error, and the others are saved.
 Status SaveSnapshots(const GlobalOptions& global, const SavedOptions& options) {
   if (!options.handle.empty() || options.size_only) {
     return Fail(Code::kInvalidArgument, "--all: takes neither a sequence nor --size");
@@ -71,7 +71,7 @@ Status SaveSnapshots(const GlobalOptions& global, const SavedOptions& options) {
   std::optional<Error> last_error;
   std::size_t failed = 0;
   for (const Snapshot& snapshot : snapshots) {
-    if (snapshot.owner_uid != ::geteuid()) continue;
+    if (!snapshot.is_own) continue;
     ++tried;
     const auto info = client.Save(snapshot.sequence, snapshot.name, ProfileOf(options));
     if (!info) {

@@ -71,6 +71,12 @@ Json JsonOf(const wire::SequenceEntry& entry, const ListedNames& names) {
   if (entry.expires_in_seconds != 0) {
     json.Set("expires_in_seconds", std::uint64_t{entry.expires_in_seconds});
   }
+  if (entry.request_state != wire::kRequestNone) {
+    json.Set("request", RequestStateName(entry.request_state))
+        .Set("request_tokens_done", std::uint64_t{entry.request_tokens_done})
+        .Set("request_tokens", std::uint64_t{entry.request_tokens})
+        .Set("parked_ms", std::uint64_t{entry.parked_ms});
+  }
   return json;
 }
 
@@ -99,16 +105,16 @@ Status ListSequences(const GlobalOptions& global) {
     return {};
   }
   std::vector<std::vector<std::string>> rows{
-      {"HANDLE", "NAME", "OWNER", "LENGTH", "SHARED", "OWN", "AGE", "EXPIRES", "STATE"}};
+      {"HANDLE", "NAME", "OWNER", "LENGTH", "SHARED", "OWN", "AGE", "EXPIRES", "STATE", "REQUEST"}};
   for (const wire::SequenceEntry& entry : entries) {
     const auto handle = static_cast<SequenceHandle>(entry.handle);
     rows.push_back({HandleText(handle), NameOf(names.snapshots, handle),
                     OwnerText(entry, names.ClientOf(entry)), std::to_string(entry.cell_count),
                     std::to_string(entry.shared_cells),
                     std::to_string(entry.cell_count - entry.shared_cells), AgeText(entry.age_ms),
-                    ExpiryText(entry.expires_in_seconds), StateText(entry)});
+                    ExpiryText(entry.expires_in_seconds), StateText(entry), RequestText(entry)});
   }
-  PrintTable(rows, "lllrrrrrl");
+  PrintTable(rows, "lllrrrrrll");
   return {};
 }
 

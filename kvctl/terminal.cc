@@ -64,6 +64,24 @@ std::string DurationText(std::uint64_t ns) {
   return Formatted("%.2f s", number / 1e9);
 }
 
+std::string RequestStateName(std::uint32_t request_state) {
+  switch (request_state) {
+    case wire::kRequestWaits: return "waits";
+    case wire::kRequestComputes: return "computes";
+    case wire::kRequestParked: return "parked";
+    default: return {};
+  }
+}
+
+std::string RequestText(const wire::SequenceEntry& entry) {
+  if (entry.request_state == wire::kRequestNone) return {};
+  std::string tokens = std::to_string(entry.request_tokens_done);
+  if (entry.request_tokens != 0) tokens += Concat("/", entry.request_tokens);
+  const std::string state = RequestStateName(entry.request_state);
+  if (entry.request_state != wire::kRequestParked) return state + " " + tokens;
+  return Concat(state, " ", AgeText(entry.parked_ms), " ", tokens);
+}
+
 std::string BytesText(std::uint64_t byte_count) {
   const auto number = static_cast<double>(byte_count);
   if (byte_count < 1u << 10) return Concat(byte_count, " B");

@@ -20,6 +20,11 @@ std::string AgeText(std::uint64_t age_ms);
 std::string ExpiryText(std::uint32_t expires_in_seconds);
 // Formats a duration: "0.9 µs", "12.3 ms", "4.50 s".
 std::string DurationText(std::uint64_t ns);
+// RequestStateName names a wire::RequestState: "waits", "computes", "parked"; empty: no request.
+// RequestText formats the request that computes on a sequence, with its tokens: "computes 12/40",
+// "parked 3s 12/40"; empty: there is none.
+std::string RequestStateName(std::uint32_t request_state);
+std::string RequestText(const wire::SequenceEntry& entry);
 // Formats a number of bytes: "4.2 GiB".
 std::string BytesText(std::uint64_t byte_count);
 

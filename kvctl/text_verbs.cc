@@ -69,6 +69,11 @@ constexpr auto kRunFlags = std::to_array<Flag<CommandLine>>({
               "Maximum number of generated tokens. -1: until an end token. Default: -1. Range: "
               "-1 to 1073741824.",
               TakeNumber<-1, 1 << 30, &CommandLine::run, &RunOptions::predict_max>),
+    ValueFlag("--room-wait", "MS",
+              "Time in milliseconds for which the request waits for room in the pool while no "
+              "request of this user progresses. 0: as the daemon's --room-wait-ms says. -1: it "
+              "does not wait. Default: 0. Range: -1 to 86400000.",
+              TakeNumber<-1, 86'400'000, &CommandLine::run, &RunOptions::room_wait_ms>),
     ValueFlag("-s --seed", "N",
               "Seed of the sampler. 0: a random seed, which --json reports. Default: 0. Range: "
               "0 to 18446744073709551615.",

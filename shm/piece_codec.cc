@@ -18,7 +18,7 @@ std::unexpected<Error> Bad(const std::string& sentence) {
 }  // namespace
 
 std::size_t PieceBytes(const PieceView& piece) {
-  if (piece.kind == kPieceProgress) return sizeof(GeneratePiece);
+  if (piece.kind != kPieceTokens) return sizeof(GeneratePiece);
   return sizeof(GeneratePiece) + piece.tokens.size_bytes() + PaddedText(piece.text.size()) +
          piece.logprobs.size_bytes();
 }
@@ -26,7 +26,7 @@ std::size_t PieceBytes(const PieceView& piece) {
 void EncodePiece(const PieceView& piece, std::span<std::byte> out) {
   KVD_ASSERT(out.size() == PieceBytes(piece));
   GeneratePiece header{piece.kind, 0, 0, 0, piece.done, piece.total};
-  if (piece.kind == kPieceProgress) {
+  if (piece.kind != kPieceTokens) {
     std::memcpy(out.data(), &header, sizeof header);
     return;
   }
@@ -53,7 +53,7 @@ Result<PieceView> ParsePiece(std::span<const std::byte> output) {
   }
   GeneratePiece header;
   std::memcpy(&header, output.data(), sizeof header);
-  if (header.kind != kPieceProgress && header.kind != kPieceTokens) {
+  if (header.kind < kPieceProgress || header.kind > kPieceParking) {
     return Bad(Concat(".kind: ", header.kind));
   }
   const std::uint64_t token_bytes = std::uint64_t{header.token_count} * sizeof(TokenId);

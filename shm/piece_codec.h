@@ -13,11 +13,11 @@
 
 namespace kvd::wire {
 
-// One piece of a generation. A piece of kind kPieceProgress has only `done` and `total`.
+// One piece of a generation. Only a piece of kind kPieceTokens has more than `done` and `total`.
 struct PieceView {
   PieceKind kind = kPieceProgress;
   // With kPieceProgress, the number of prompt tokens computed so far; with kPieceTokens, the number
-  // of tokens sampled so far.
+  // of tokens sampled so far; with kPieceParking, 1 if the request waits for room, else 0.
   std::uint64_t done = 0;
   std::uint64_t total = 0;
   std::span<const TokenId> tokens;

@@ -152,8 +152,16 @@ struct InfoReply {
   // reads in all; both 0: the thread does not read, and pages are read when they are first used.
   std::uint64_t weight_bytes_read;
   std::uint64_t weight_bytes_to_read;
+  // Requests of all users in flight that compute, by RequestState.
+  std::uint32_t requests_waiting;
+  std::uint32_t requests_computing;
+  std::uint32_t requests_parked;
+  std::uint32_t reserved;
+  // Number of tokens whose cells were given back to make room for other requests, since the
+  // daemon's start.
+  std::uint64_t tokens_given_back;
 };
-static_assert(sizeof(InfoReply) == 440 && std::is_standard_layout_v<InfoReply>);
+static_assert(sizeof(InfoReply) == 464 && std::is_standard_layout_v<InfoReply>);
 
 struct DefragReply {
   std::uint64_t cells_moved;

@@ -6,6 +6,14 @@
 
 namespace kvd::wire {
 
+// What the request does that computes on a sequence.
+enum RequestState : std::uint32_t {
+  kRequestNone = 0,   // no request computes on the sequence
+  kRequestWaits = 1,  // it has computed nothing yet, and waits for its turn or for a prefix
+  kRequestComputes = 2,
+  kRequestParked = 3,  // it waits for room in the pool
+};
+
 // Arguments and replies of the verbs on sequences and their positions.
 struct SequenceEntry {
   std::uint64_t handle;
@@ -21,8 +29,14 @@ struct SequenceEntry {
   std::int32_t next_pos;
   std::uint32_t expires_in_seconds;  // rounded up; 0: the sequence does not expire
   std::uint64_t age_ms;
+  // The request that computes on the sequence. Its tokens are those of its prompt and its answer;
+  // request_tokens: how many it wants in all; 0: unknown, or there is no request.
+  std::uint32_t request_state;  // a RequestState
+  std::uint32_t request_tokens_done;
+  std::uint32_t request_tokens;
+  std::uint32_t parked_ms;  // how long the request has waited for room; 0 if it is not parked
 };
-static_assert(sizeof(SequenceEntry) == 64);
+static_assert(sizeof(SequenceEntry) == 80);
 
 // Returns the description of an argument in slot p1: the seconds after which a new sequence
 // expires; 0: it does not expire.
@@ -288,7 +302,8 @@ struct SnapshotEntry {
   char name[layout::kNameBytesMax];
   std::uint64_t sequence;
   std::uint32_t owner_uid;
-  std::uint16_t is_public;
+  std::uint8_t is_public;
+  std::uint8_t is_own;         // 1: of the caller; the tenants of a uid have the same owner_uid
   std::uint16_t is_ephemeral;  // 1: no prompt reuses the snapshot's cells, except by a fork
   std::uint32_t cell_count;
   std::uint32_t expires_in_seconds;  // rounded up; 0: the snapshot does not expire

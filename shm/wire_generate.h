@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 #include "shm/sampling_params.h"
@@ -31,8 +32,11 @@ enum GenerateFlags : std::uint32_t {
   // The answer ends as soon as its last token is drawn: this token is not computed and does not
   // become part of the sequence.
   kSkipLast = 1u << 7,
+  // The daemon sends a piece of kPieceParking when the request begins or ends to wait for room in
+  // the pool.
+  kTellParking = 1u << 8,
 };
-inline constexpr std::uint32_t kGenerateFlagsAll = (1u << 8) - 1;
+inline constexpr std::uint32_t kGenerateFlagsAll = (1u << 9) - 1;
 inline constexpr std::uint32_t kStopsMax = 16;
 // Largest number of bytes of a stop string, which has at least 1 byte and is valid UTF-8.
 inline constexpr std::uint32_t kStopBytesMax = 256;
@@ -94,9 +98,11 @@ static_assert(sizeof(LogitBias) == 8);
 
 // Output of a kGenerate or kDecode piece (kMore):
 //   kPieceProgress: GeneratePiece only; done and total count prompt tokens
+//   kPieceParking:  GeneratePiece only; done is 1 if the request waits for room (kTellParking), and
+//                   0 when it has room again
 //   kPieceTokens:   GeneratePiece | i32 tokens[token_count] | text[text_bytes], padded to 4 |
 //                   TokenLogprob[logprob_count]
-enum PieceKind : std::uint32_t { kPieceProgress = 1, kPieceTokens = 2 };
+enum PieceKind : std::uint32_t { kPieceProgress = 1, kPieceTokens = 2, kPieceParking = 3 };
 struct GeneratePiece {
   std::uint32_t kind;
   std::uint32_t token_count;
@@ -121,6 +127,10 @@ enum FinishReason : std::uint32_t {
   kFinishLength = 3,
   kFinishGrammar = 4,  // no token of the vocabulary can follow in the grammar
 };
+
+// The message of a kNoSpace begins with it if the tokens of a request find no room in the pool. The
+// numbers behind the first colon are those of all users.
+inline constexpr std::string_view kNoRoomPrefix = "no room for ";
 
 // Output of the last completion of a kGenerate. Text that the daemon has held back to match stop
 // strings is sent as a piece before this last completion.

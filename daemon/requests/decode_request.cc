@@ -67,7 +67,7 @@ void DecodeRequest::Finish(const StepItem& item, std::span<const float>) {
   if (!item.status) {
     if (space) session().AbandonLogits(*space);
     if (!cancelled()) return FailWith(item.status.error());
-    return EndWith({Code::kCancelled, "cancelled; committed tokens stay"});
+    return EndWith(CancelledError());
   }
   done_ += item.tokens.size();
   // row_first counts wanted rows: with kLast there is only row 0.

@@ -38,6 +38,7 @@ class DecodeRequest final : public AppendingRequest {
   void SkipTo(std::size_t cells) override { done_ = cells; }
   std::size_t wanted_tokens() const override;
   bool needs_row(std::size_t) const override { return false; }
+  RequestTokens tokens() const override { return {.done = done_, .wanted = tokens_.size()}; }
   bool Fill(std::size_t tokens_max, float* row, StepItem& item) override;
   bool ends_with(const StepItem& item) const override {
     return item.status && item.tokens.size() == left();

@@ -129,8 +129,7 @@ std::optional<std::chrono::milliseconds> GenerationRequest::room_wait() const {
 }
 
 bool GenerationRequest::EndFull() {
-  if (params_.predict_max != -1 || prompt_left() > 0 || given_left() > 0 || run_.left() == 0 ||
-      has_piece()) {
+  if (params_.predict_max != -1 || prompt_left() > 0 || run_.left() == 0 || has_piece()) {
     return false;
   }
   // The tokens that have given their cells back get them first.

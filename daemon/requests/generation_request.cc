@@ -172,6 +172,14 @@ std::size_t GenerationRequest::promised_tokens() const {
   return given_left() + further;
 }
 
+RequestTokens GenerationRequest::tokens() const {
+  RequestTokens tokens{.done = prompt_done_ + predicted_};
+  if (params_.predict_max >= 0) {
+    tokens.wanted = prompt_.size() + static_cast<std::size_t>(params_.predict_max);
+  }
+  return tokens;
+}
+
 // A prompt has cells while it waits if an earlier attempt has computed a part of it.
 std::optional<std::uint32_t> GenerationRequest::kept_cells() const {
   const bool catches_up = resumed_ && given_left() == 0;
@@ -238,7 +246,7 @@ bool GenerationRequest::Fill(std::size_t tokens_max, float* row, StepItem& item)
 void GenerationRequest::Finish(const StepItem& item, std::span<const float> row) {
   if (!item.status) {
     if (!cancelled()) return FailWith(item.status.error());
-    return EndWith({Code::kCancelled, "cancelled; committed tokens stay"});
+    return EndWith(CancelledError());
   }
   if (given_left() > 0) {
     given_done_ += item.tokens.size();

@@ -103,6 +103,8 @@ class GenerationRequest final : public AppendingRequest, public LoneWork {
   bool wants_prompt() const override { return prompt_left() > 0; }
   std::optional<std::chrono::milliseconds> room_wait() const override;
   bool EndFull() override;
+  RequestTokens tokens() const override;
+  bool tells_parking() const override { return (params_.flags & wire::kTellParking) != 0; }
   std::size_t promised_tokens() const override;
   std::optional<std::uint32_t> kept_cells() const override;
   void OnGivenBack(std::vector<TokenId> tokens, Pos pos) override;

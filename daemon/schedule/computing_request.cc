@@ -34,9 +34,13 @@ RequestTag ComputingRequest::applied() const {
           .kind = static_cast<std::uint16_t>(origin_.verb)};
 }
 
-void ComputingRequest::OnCancel() {
-  EndWith({Code::kCancelled, "cancelled; committed tokens stay"});
+Error ComputingRequest::CancelledError() const {
+  const bool is_dropped = is_dropped_.load(std::memory_order_relaxed);
+  return {Code::kCancelled,
+          is_dropped ? "cancelled; the sequence was dropped" : "cancelled; committed tokens stay"};
 }
+
+void ComputingRequest::OnCancel() { EndWith(CancelledError()); }
 
 void ComputingRequest::EndWith(const Error& error) {
   if (final_ || ended_) return;
@@ -66,16 +70,43 @@ void ComputingRequest::SetEnded() {
   ended_ = true;
 }
 
-void ComputingRequest::TryProgress(std::uint64_t done, std::uint64_t total) {
-  if (!origin_.wants_progress) return;
+bool ComputingRequest::TryNote(wire::PieceKind kind, std::uint64_t done, std::uint64_t total) {
   wire::PieceView view;
-  view.kind = wire::kPieceProgress;
+  view.kind = kind;
   view.done = done;
   view.total = total;
   alignas(8) std::byte bytes[sizeof(wire::GeneratePiece)];
   KVD_ASSERT(wire::PieceBytes(view) == sizeof bytes);
   wire::EncodePiece(view, bytes);
-  (void)session().TryMore(MakeCompletion(), bytes);
+  return session().TryMore(MakeCompletion(), bytes);
+}
+
+void ComputingRequest::TryProgress(std::uint64_t done, std::uint64_t total) {
+  if (origin_.wants_progress) (void)TryNote(wire::kPieceProgress, done, total);
+}
+
+void ComputingRequest::TellParking(bool is_parked) {
+  if (was_told_parked_ == is_parked) return;
+  if (TryNote(wire::kPieceParking, is_parked ? 1 : 0, 0)) was_told_parked_ = is_parked;
+}
+
+void ComputingRequest::NoteStanding(wire::RequestState state, RequestTokens tokens,
+                                    std::chrono::steady_clock::time_point parked_from) {
+  parked_from_.store(parked_from.time_since_epoch(), std::memory_order_relaxed);
+  tokens_done_.store(tokens.done, std::memory_order_relaxed);
+  tokens_wanted_.store(tokens.wanted, std::memory_order_relaxed);
+  state_.store(state, std::memory_order_release);
+}
+
+RequestStanding ComputingRequest::StandingAt(std::chrono::steady_clock::time_point now) const {
+  RequestStanding standing{.state = state_.load(std::memory_order_acquire)};
+  standing.tokens = {.done = tokens_done_.load(std::memory_order_relaxed),
+                     .wanted = tokens_wanted_.load(std::memory_order_relaxed)};
+  if (standing.state == wire::kRequestParked) {
+    const auto waited = now.time_since_epoch() - parked_from_.load(std::memory_order_relaxed);
+    standing.parked_for = std::chrono::duration_cast<std::chrono::milliseconds>(waited);
+  }
+  return standing;
 }
 
 }  // namespace kvd

@@ -98,6 +98,19 @@ struct PromptOpening {
   PrefixReuse reuse{};  // the reused prefix: the cells that the prompt has taken so far
 };
 
+// The tokens of a request's prompt and answer.
+struct RequestTokens {
+  std::size_t done = 0;
+  std::size_t wanted = 0;  // in all; 0: unknown
+};
+
+// What a request does at the moment, for clients.
+struct RequestStanding {
+  wire::RequestState state = wire::kRequestNone;
+  RequestTokens tokens{};
+  std::chrono::milliseconds parked_for{0};  // how long the request has waited for room
+};
+
 // StepMember: what the tokens of a request need to take part in a step. The scheduler calls the
 // functions on the engine thread.
 class StepMember {
@@ -152,6 +165,10 @@ class StepMember {
   // The sequence has all the room that it can get: ends an answer that has no limit. Returns false
   // if the answer has one.
   virtual bool EndFull() { return false; }
+  // Returns how many of its tokens the request has computed, for clients.
+  virtual RequestTokens tokens() const { return {}; }
+  // Returns whether the client wants to know when the request waits for room (kTellParking).
+  virtual bool tells_parking() const { return false; }
   // Returns the number of tokens that Finish has drawn since the last call.
   virtual std::uint64_t TakeSampledCount() = 0;
 
@@ -218,7 +235,17 @@ class ComputingRequest {
   // Cancel may be called from any thread and makes the request end soon with kCancelled; committed
   // tokens stay in the sequence.
   void Cancel() { cancelled_.store(true, std::memory_order_release); }
+  // As Cancel, because the sequence is about to be dropped.
+  void CancelDropped() {
+    is_dropped_.store(true, std::memory_order_relaxed);
+    Cancel();
+  }
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+  // The error of a cancelled request.
+  Error CancelledError() const;
+
+  // What the request does at `now`. Any thread; the values may be of different rounds.
+  RequestStanding StandingAt(std::chrono::steady_clock::time_point now) const;
 
   // Stores the retained sequence that the request has taken over. It is given back if the request
   // fails without changing it. Called before the request is submitted.
@@ -247,6 +274,12 @@ class ComputingRequest {
   bool has_appended() const { return has_appended_; }
   // Returns whether the final answer is known; other requests may then use the sequence.
   bool finishing() const { return final_.has_value(); }
+  // Notes what StandingAt returns. `parked_from`: of a request that is parked.
+  void NoteStanding(wire::RequestState state, RequestTokens tokens,
+                    std::chrono::steady_clock::time_point parked_from);
+  // Sends a piece of kPieceParking if the client was told something else before and there is room.
+  // TellParking never waits.
+  void TellParking(bool is_parked);
   // Sends the waiting piece and the final answer. Returns false if there is no room at the moment.
   bool Flush();
   // Returns whether the final answer was sent.
@@ -284,9 +317,18 @@ class ComputingRequest {
   void TryProgress(std::uint64_t done, std::uint64_t total);
 
  private:
+  // Sends a piece that has only `done` and `total`. Returns false if there is no room for it.
+  bool TryNote(wire::PieceKind kind, std::uint64_t done, std::uint64_t total);
+
   const RequestOrigin origin_;
   const SequenceHandle sequence_;
   std::atomic<bool> cancelled_ = false;
+  std::atomic<bool> is_dropped_ = false;
+  std::atomic<wire::RequestState> state_ = wire::kRequestWaits;
+  std::atomic<std::size_t> tokens_done_ = 0;
+  std::atomic<std::size_t> tokens_wanted_ = 0;
+  std::atomic<std::chrono::steady_clock::duration> parked_from_{};  // since the clock's epoch
+  bool was_told_parked_ = false;
   AcquiredSequence acquired_;
   bool has_appended_ = false;  // true: some tokens of the request are committed
   std::optional<WireReply> piece_;

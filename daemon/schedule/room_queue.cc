@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/text.h"
+#include "daemon/schedule/room_error.h"
 
 namespace kvd {
 namespace {
@@ -19,6 +19,11 @@ bool Proceeds(const ScheduledRequest& request) {
 bool WantsRoom(const ScheduledRequest& request) {
   return IsLive(request) && !request.opening.waits && WorkLeft(request) == 0 &&
          request.wanted_tokens() > 0;
+}
+
+void BeginParking(ScheduledRequest& request, RoomQueue::Time now) {
+  request.parking.emplace().from = now;
+  if (!request.waits_since) request.waits_since = now;
 }
 
 OwnerId OwnerOf(const ScheduledRequest& request) { return request.request->session().owner(); }
@@ -49,7 +54,9 @@ void RoomQueue::Give(std::span<ScheduledRequest> active) {
   engine_.memory().steps().FindRoom(claims_);
   parked_count_ = 0;
   for (ScheduledRequest& request : active) {
-    if (!WantsRoom(request)) request.parking.reset();
+    if (WantsRoom(request)) continue;
+    request.parking.reset();
+    request.waits_since.reset();
   }
   for (std::size_t at = 0; at < claims_.size(); ++at) Settle(active[claimants_[at]], claims_[at]);
 }
@@ -78,14 +85,11 @@ void RoomQueue::Settle(ScheduledRequest& request, const RoomClaim& claim) {
   // A cancelled request that has shown a token would compute it before it ends; without room the
   // token is not committed.
   if (request.request->cancelled()) {
-    request.request->EndWith({Code::kCancelled, "cancelled; committed tokens stay"});
+    request.request->EndWith(request.request->CancelledError());
   } else if (fails) {
-    request.request->FailWith(claim.reason);
+    request.request->FailWith(NoRoomError(engine_, request, claim.reason));
   } else {
-    if (!request.parking) {
-      request.parking.emplace();
-      request.waits_since = now_();
-    }
+    if (!request.parking) BeginParking(request, now_());
     request.parking->is_owner_limit = claim.is_owner_limit;
     // The reason of the pause stays the reason of the wait.
     if (!claim.must_wait) request.parking->reason = claim.reason;
@@ -98,8 +102,7 @@ void RoomQueue::Settle(ScheduledRequest& request, const RoomClaim& claim) {
 bool RoomQueue::Park(ScheduledRequest& request, const Error& reason) {
   if (WaitOf(request).count() == 0 || request.request->cancelled()) return false;
   const Time now = now_();
-  if (!request.parking) request.parking.emplace();
-  if (!request.waits_since) request.waits_since = now;
+  if (!request.parking) BeginParking(request, now);
   request.parking->reason = reason;
   request.parking->look_from = now + kPauseAfterFailure;
   ++parked_count_;
@@ -122,7 +125,10 @@ void RoomQueue::EndFull(std::span<ScheduledRequest> active) {
     const auto may_give = [&](const ScheduledRequest& other) {
       return Proceeds(other) && (!is_limit || OwnerOf(other) == OwnerOf(request));
     };
-    if (std::ranges::any_of(active, may_give) || !request.step->EndFull()) continue;
+    if (std::ranges::any_of(active, may_give)) continue;
+    // An answer that has given cells back has all the room only if no other waits for it.
+    if (request.step->given_left() > 0 && parked_count_ > 1) continue;
+    if (!request.step->EndFull()) continue;
     request.parking.reset();
     --parked_count_;
     return;  // the others look again
@@ -181,11 +187,7 @@ void RoomQueue::EndExpired(std::span<ScheduledRequest> active) {
   const Time now = now_();
   for (ScheduledRequest& request : active) {
     if (!request.parking || now < *request.waits_since + WaitOf(request)) continue;
-    const std::chrono::milliseconds wait = WaitOf(request);
-    Error error = request.parking->reason;
-    if (wait.count() > 0) {
-      error.message = Concat("waited ", wait.count(), " ms for room: ", error.message);
-    }
+    const Error error = NoRoomError(engine_, request, request.parking->reason, WaitOf(request));
     request.parking.reset();
     --parked_count_;
     request.request->FailWith(error);

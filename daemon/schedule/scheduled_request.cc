@@ -53,6 +53,12 @@ void AdvanceWork(Engine& engine, ScheduledRequest& request, std::size_t tokens) 
   if (request.preparation.cells_left() == 0) request.has_begun_work = false;
 }
 
+wire::RequestState ScheduledRequest::state() const {
+  if (parking) return wire::kRequestParked;
+  const bool computes = request->has_appended() || has_begun_work || runs_alone();
+  return computes && !opening.waits ? wire::kRequestComputes : wire::kRequestWaits;
+}
+
 void WorkTurns::Begin(std::span<ScheduledRequest> active) {
   const auto works = [](const ScheduledRequest& request) {
     // A request that waits for another request's prompt must not take the turn to begin work,

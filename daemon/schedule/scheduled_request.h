@@ -74,6 +74,7 @@ struct OpeningState {
 
 // A request that waits for room in the memory (daemon/schedule/room_queue.h).
 struct Parking {
+  std::chrono::steady_clock::time_point from{};       // when the request was parked
   std::chrono::steady_clock::time_point look_from{};  // before it, the request just waits
   bool is_owner_limit = false;                        // its owner's limit is used up, not the pool
   Error reason = {};
@@ -87,6 +88,7 @@ struct ScheduledRequest {
         alone(request->lone_work()) {}
 
   std::size_t wanted_tokens() const { return step == nullptr ? 0 : step->wanted_tokens(); }
+  wire::RequestState state() const;
   bool runs_alone() const { return alone != nullptr && alone->runs_alone(); }
 
   std::shared_ptr<ComputingRequest> request;

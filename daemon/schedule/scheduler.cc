@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "daemon/schedule/room_error.h"
 #include "daemon/stores/prompt_cache.h"
 
 namespace kvd {
@@ -95,7 +96,7 @@ void Scheduler::CancelSequence(SequenceHandle sequence) {
     const MutexLock lock(mutex_);
     const auto found = computing_.find(sequence);
     if (found == computing_.end()) return;
-    found->second->Cancel();
+    found->second->CancelDropped();
     woken_ = true;
   }
   wake_.NotifyOne();
@@ -107,6 +108,24 @@ Status Scheduler::CheckIdle(SequenceHandle sequence) const {
   if (found == computing_.end()) return {};
   return Fail(Code::kBusy, "sequence ", static_cast<std::uint64_t>(sequence),
               ": is being computed by ", RequestName(*found->second));
+}
+
+RequestStanding Scheduler::StandingOf(SequenceHandle sequence) const {
+  const MutexLock lock(mutex_);
+  const auto found = computing_.find(sequence);
+  return found == computing_.end() ? RequestStanding{} : found->second->StandingAt(options_.now());
+}
+
+RequestCounts Scheduler::counts() const {
+  const auto count = [this](wire::RequestState state) {
+    return state_counts_[state].load(std::memory_order_relaxed);
+  };
+  RequestCounts counts{.waiting = count(wire::kRequestWaits),
+                       .computing = count(wire::kRequestComputes),
+                       .parked = count(wire::kRequestParked)};
+  const MutexLock lock(mutex_);
+  counts.waiting += static_cast<std::uint32_t>(submitted_.size());
+  return counts;
 }
 
 void Scheduler::WakeUp() {
@@ -196,7 +215,27 @@ bool Scheduler::RunOnce() {
   worked = Step() || worked;
   worked = DoWork() || worked;
   Settle();
+  NoteStandings();
   return worked;
+}
+
+void Scheduler::NoteStandings() {
+  std::array<std::uint32_t, wire::kRequestParked + 1> counts = {};
+  for (ScheduledRequest& active : active_) {
+    if (active.request->finishing()) continue;
+    const wire::RequestState state = active.state();
+    ++counts[state];
+    const bool is_parked = state == wire::kRequestParked;
+    const RequestTokens tokens = active.step == nullptr ? RequestTokens{} : active.step->tokens();
+    active.request->NoteStanding(
+        state, tokens, is_parked ? active.parking->from : std::chrono::steady_clock::time_point());
+    if (active.step != nullptr && active.step->tells_parking()) {
+      active.request->TellParking(is_parked);
+    }
+  }
+  for (std::size_t state = 0; state < counts.size(); ++state) {
+    state_counts_[state].store(counts[state], std::memory_order_relaxed);
+  }
 }
 
 void Scheduler::TakeIn() {
@@ -320,6 +359,11 @@ bool Scheduler::HasParked(ScheduledRequest& request, const Status& status) {
   return !status && status.error().code == Code::kNoSpace && room_.Park(request, status.error());
 }
 
+void Scheduler::Explain(const ScheduledRequest& request, Status& status) {
+  if (status || status.error().code != Code::kNoSpace) return;
+  status = std::unexpected(NoRoomError(engine_, request, status.error()));
+}
+
 bool Scheduler::FillItems(std::span<const StepShare> shares) {
   const std::size_t rows_max =
       std::max<std::size_t>(1, options_.scratch_floats_max / std::max(vocab_size_, 1u));
@@ -340,7 +384,10 @@ bool Scheduler::FillItems(std::span<const StepShare> shares) {
     }
     ScheduledRequest& active = active_[share.candidate];
     if (Status admitted = Admit(active); !admitted) {
-      if (!HasParked(active, admitted)) active.request->FailWith(admitted.error());
+      if (!HasParked(active, admitted)) {
+        Explain(active, admitted);
+        active.request->FailWith(admitted.error());
+      }
       any_left_out = true;
       continue;
     }
@@ -416,6 +463,7 @@ bool Scheduler::Step() {
       ScheduledRequest& active = active_[parts_[i].candidate];
       ComputingRequest& request = *active.request;
       if (HasParked(active, items_[i].status)) continue;
+      Explain(active, items_[i].status);
       if (items_[i].status) {
         planner_.AddServed(candidates_[parts_[i].candidate], items_[i].tokens.size());
         request.NoteAppended();

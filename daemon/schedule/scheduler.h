@@ -13,6 +13,7 @@
 // after the step. WorkTurns bounds the number of requests that have begun such work.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -61,6 +62,13 @@ struct SchedulerOptions {
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
+// Requests in flight, by their state.
+struct RequestCounts {
+  std::uint32_t waiting = 0;
+  std::uint32_t computing = 0;
+  std::uint32_t parked = 0;
+};
+
 class Scheduler {
  public:
   Scheduler(Engine& engine, std::uint32_t vocab_size, SchedulerOptions options);
@@ -76,9 +84,14 @@ class Scheduler {
   // Returns whether the session has a request that has not ended yet; a cancelled request counts
   // until it ends.
   bool HasRequests(SessionId session) const;
+  // Cancels the request that computes on the sequence, because the sequence is about to be dropped.
   void CancelSequence(SequenceHandle sequence);
   // Returns kBusy if a computing request works on the sequence, else Ok.
   Status CheckIdle(SequenceHandle sequence) const;
+  // What the request does that computes on the sequence.
+  RequestStanding StandingOf(SequenceHandle sequence) const;
+  // Counts the requests in flight of all clients.
+  RequestCounts counts() const;
   // Informs the engine thread of a change that stalled requests may be waiting for.
   void WakeUp();
 
@@ -127,6 +140,8 @@ class Scheduler {
   Status Admit(ScheduledRequest& request);
   // Whether the request waits for room now, because `status` says that there is none.
   bool HasParked(ScheduledRequest& request, const Status& status);
+  // Replaces the memory's error of lacking room by one for users (NoRoomError).
+  void Explain(const ScheduledRequest& request, Status& status);
   // Fills items_ and parts_ for the shares. Returns true if a request has newly stalled or was
   // refused; the caller then plans again if no other request was chosen.
   bool FillItems(std::span<const StepShare> shares);
@@ -141,6 +156,8 @@ class Scheduler {
   std::size_t TokensNow(const ScheduledRequest& request, std::size_t tokens) const;
   // Sends waiting answers and removes the requests that have ended.
   void Settle();
+  // Notes what each request does, for other threads and for clients that want to know.
+  void NoteStandings();
   void Forget(ScheduledRequest& request);  // removes the request from requests_ and computing_
 
   Engine& engine_;
@@ -157,6 +174,8 @@ class Scheduler {
   bool stopping_ KVD_GUARDED_BY(mutex_) = false;
 
   std::atomic<std::uint64_t> tokens_sampled_ = 0;
+  // The requests of active_ after the last round, by RequestState.
+  std::array<std::atomic<std::uint32_t>, wire::kRequestParked + 1> state_counts_{};
 
   // Only the engine thread uses the following members.
   StepPlanner planner_;

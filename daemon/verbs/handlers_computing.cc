@@ -147,7 +147,8 @@ Status Service::CheckTokenCount(std::uint64_t tokens) const {
   const std::uint64_t pool_cells =
       std::uint64_t{memory_.Usage().total_blocks} * layout::kBlockCells;
   if (tokens > pool_cells) {
-    return Fail(Code::kNoSpace, "tokens: ", tokens, ", the pool has ", pool_cells, " cells");
+    return Fail(Code::kNoSpace, wire::kNoRoomPrefix, tokens, " tokens: the pool has ", pool_cells,
+                " cells (--cells)");
   }
   return {};
 }

@@ -75,6 +75,15 @@ void FillProcess(wire::InfoReply& info) {
   info.pid = static_cast<std::uint32_t>(::getpid());
 }
 
+void FillRequests(wire::InfoReply& info, const Scheduler& scheduler) {
+  const RequestCounts counts = scheduler.counts();
+  info.requests_waiting = counts.waiting;
+  info.requests_computing = counts.computing;
+  info.requests_parked = counts.parked;
+  info.tokens_sampled = scheduler.tokens_sampled();
+  info.tokens_given_back = scheduler.tokens_given_back();
+}
+
 wire::StepTimesRecord RecordOf(const StepTimes& times) {
   wire::StepTimesRecord record{
       .steps = times.steps, .tokens = times.tokens, .ns = {}, .expert_bytes = times.expert_bytes};
@@ -101,7 +110,7 @@ Result<Outcome> Service::Do(const Call<wire::InfoArgs>&) {
     const EngineCounters counters = engine_.counters();
     info.steps = counters.steps;
     info.tokens_computed = counters.tokens_computed;
-    info.tokens_sampled = scheduler_.tokens_sampled();
+    FillRequests(info, scheduler_);
     const PrefixCounters prefixes = memory_.prefixes().counters();
     info.prefix_prompts = scheduler_.prefix_sharing().prompts();
     info.prefix_hits = scheduler_.prefix_sharing().hits();

@@ -2,6 +2,7 @@
 // cells and compute no tokens.
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <string>
 
 #include "base/clock.h"
@@ -15,9 +16,14 @@ namespace kvd {
 
 namespace {
 
+std::uint32_t Bounded(std::uint64_t number) {
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(number, std::numeric_limits<std::uint32_t>::max()));
+}
+
 wire::SequenceEntry EntryOf(const SequenceInfo& info, const SequenceUse& use,
-                            std::uint32_t owner_uid, std::uint32_t owner_pid,
-                            std::uint64_t now_ms) {
+                            const RequestStanding& request, std::uint32_t owner_uid,
+                            std::uint32_t owner_pid, std::uint64_t now_ms) {
   return wire::SequenceEntry{
       .handle = static_cast<std::uint64_t>(info.handle),
       .session = static_cast<std::uint64_t>(info.owner.session),
@@ -31,7 +37,11 @@ wire::SequenceEntry EntryOf(const SequenceInfo& info, const SequenceUse& use,
       .first_pos = info.first_pos.value,
       .next_pos = info.next_pos.value,
       .expires_in_seconds = SecondsLeft(info.owner.life.expires_unix_ms, now_ms),
-      .age_ms = now_ms > info.created_unix_ms ? now_ms - info.created_unix_ms : 0};
+      .age_ms = now_ms > info.created_unix_ms ? now_ms - info.created_unix_ms : 0,
+      .request_state = request.state,
+      .request_tokens_done = Bounded(request.tokens.done),
+      .request_tokens = Bounded(request.tokens.wanted),
+      .parked_ms = Bounded(static_cast<std::uint64_t>(request.parked_for.count()))};
 }
 
 std::uint64_t NanosecondsSince(std::chrono::steady_clock::time_point before) {
@@ -135,7 +145,7 @@ Result<wire::QueryReply> Service::Do(const Call<wire::QueryArgs>& call) {
   KVD_TRY(const SequenceUse use, memory_.sequences().QueryUse(info.handle));
   return wire::QueryReply{
       .sequence = info.handle,
-      .entry = EntryOf(info, use, shares_.UidOf(info.owner.id),
+      .entry = EntryOf(info, use, scheduler_.StandingOf(info.handle), shares_.UidOf(info.owner.id),
                        surroundings_.pid_of_session(info.owner.session), NowUnixMs())};
 }
 
@@ -151,7 +161,7 @@ Result<Outcome> Service::Do(const Call<wire::ListArgs>& call) {
     if (AccessOf(call.caller, info) == SequenceAccess::kNone) continue;
     listed.push_back({info, surroundings_.pid_of_session(info.owner.session)});
   }
-  return WorkCall{.call = [&memory = memory_, &shares = shares_,
+  return WorkCall{.call = [&memory = memory_, &shares = shares_, &scheduler = scheduler_,
                            listed = std::move(listed)](WorkControl& work) {
     const std::uint64_t now_ms = NowUnixMs();
     wire::ListReply<wire::SequenceEntry> reply;
@@ -159,7 +169,8 @@ Result<Outcome> Service::Do(const Call<wire::ListArgs>& call) {
       if (const Status wanted = work.Continue(); !wanted) return ErrorReply(wanted.error());
       const Result<SequenceUse> use = memory.sequences().QueryUse(info.handle);
       if (!use) continue;  // the sequence was dropped in the meantime
-      reply.entries.push_back(EntryOf(info, *use, shares.UidOf(info.owner.id), owner_pid, now_ms));
+      reply.entries.push_back(EntryOf(info, *use, scheduler.StandingOf(info.handle),
+                                      shares.UidOf(info.owner.id), owner_pid, now_ms));
     }
     return MakeReply(std::move(reply));
   }};

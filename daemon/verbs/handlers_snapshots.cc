@@ -93,6 +93,7 @@ Result<wire::ListReply<wire::SnapshotEntry>> Service::Do(const Call<wire::Snapsh
     entry.sequence = static_cast<std::uint64_t>(snapshot.sequence);
     entry.owner_uid = shares_.UidOf(snapshot.owner);
     entry.is_public = snapshot.is_public ? 1 : 0;
+    entry.is_own = snapshot.owner == call.caller.owner ? 1 : 0;
     entry.cell_count = info ? info->cell_count : 0;
     if (info) {
       entry.is_ephemeral = info->owner.life.is_ephemeral ? 1 : 0;

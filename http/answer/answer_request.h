@@ -51,6 +51,8 @@ struct AnswerRequest {
   // left out, which saves a forward pass.
   bool computes_last = false;
   bool wants_progress = false;
+  // How long the answer waits for room in the daemon's pool (wire::GenerateParams).
+  std::int32_t room_wait_ms = 0;
   // Limit of the time from the first token on; nullopt: none.
   std::optional<std::chrono::milliseconds> predict_time_max;
   // JournalOf(responder): the answer is logged, or continues where an earlier process logged it.

@@ -1,6 +1,7 @@
 #include "http/answer/answer_sequence.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/text.h"
@@ -138,6 +139,15 @@ void AnswerSequence::Append(std::span<const TokenId> tokens) {
 
 void AnswerSequence::NoteSkip(bool may_skip) {
   if (lease_) lease_.slot().lacks_last = may_skip;
+}
+
+void AnswerSequence::NoteParking(bool is_parked) {
+  if (lease_) {
+    std::optional<std::chrono::steady_clock::time_point>& since = lease_.slot().parked_since;
+    since.reset();
+    if (is_parked) since = std::chrono::steady_clock::now();
+  }
+  tenant_.slots().NoteParking(is_parked);
 }
 
 void AnswerSequence::Finish(bool skipped) {

@@ -63,6 +63,8 @@ class AnswerSequence final : public BoundedContext {
   void Append(std::span<const TokenId> tokens);
   // The generation that begins may leave out its last token.
   void NoteSkip(bool may_skip);
+  // The answer begins or ends to wait for room in the daemon's pool.
+  void NoteParking(bool is_parked);
   // The answer is complete. `skipped`: its last token is not in the sequence.
   void Finish(bool skipped);
   // Gives up the sequence: a branch is dropped.

@@ -32,20 +32,28 @@ Result<std::unique_ptr<GenerationStream>> DaemonSource::StartStream() const {
                           .sampling = request_.sampling,
                           .logprob_count = sent_logprobs(),
                           .seed = kSeedBit | request_.seed,
-                          .flags = portion_.flags | wire::kLlamaDraws |
+                          .flags = portion_.flags | wire::kLlamaDraws | wire::kTellParking |
                                    (request_.ignores_eos ? wire::kIgnoreEos : 0u) |
                                    (request_.shows_special ? wire::kShowSpecial : 0u),
                           .wants_progress = request_.wants_progress && !is_forced,
                           .shares_prefix = request_.caches_prompt,
+                          .room_wait_ms = request_.room_wait_ms,
                           .biases = request_.biases,
                           .stops = stops,
                           .grammar = request_.grammar,
                           .triggers = triggers};
   if (request_.breakers) options.breakers = breakers;
   DaemonSession& session = *sequence_.session();
-  if (stage_ != Stage::kAsked) return session.Generate(sequence_.handle(), options);
-  return session.ResumeGenerate(static_cast<RequestId>(start_.request), sequence_.handle(), options,
-                                received_, last_received_);
+  auto stream =
+      stage_ != Stage::kAsked
+          ? session.Generate(sequence_.handle(), options)
+          : session.ResumeGenerate(static_cast<RequestId>(start_.request), sequence_.handle(),
+                                   options, received_, last_received_);
+  if (stream) {
+    (*stream)->OnParking(
+        [&sequence = sequence_](bool is_parked) { sequence.NoteParking(is_parked); });
+  }
+  return stream;
 }
 
 Status DaemonSource::Begin(const GenerationPortion& portion) {

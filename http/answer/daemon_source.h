@@ -39,7 +39,10 @@ class DaemonSource final : public PieceSource {
   // The answer is computed again: from now on nothing is read from the journal or logged.
   void StartOver();
   // The generation in flight; null: there is none.
-  std::unique_ptr<GenerationStream> TakeStream() { return std::move(stream_); }
+  std::unique_ptr<GenerationStream> TakeStream() {
+    if (stream_) stream_->OnParking({});
+    return std::move(stream_);
+  }
 
  private:
   enum class Stage : std::uint8_t {

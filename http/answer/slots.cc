@@ -50,6 +50,13 @@ void SlotFile::Put(std::uint32_t slot, SequenceHandle handle) {
 
 namespace {
 
+void Empty(GatewaySlot& slot) {
+  slot.sequence = SequenceHandle::kNone;
+  slot.tokens.clear();
+  slot.are_tokens_unknown = false;
+  slot.is_edited = false;
+}
+
 // The tokens of a slot that a prompt may continue.
 std::span<const TokenId> Reusable(const GatewaySlot& slot) {
   if (slot.are_tokens_unknown) return {};
@@ -72,12 +79,25 @@ std::uint32_t Slots::busy_count() const {
 }
 
 void Slots::Reset() {
+  for (GatewaySlot& slot : slots_) Empty(slot);
+}
+
+void Slots::NoteParking(bool is_parked) {
+  parked_count_ += is_parked ? 1 : -1;
+  if (!is_parked) return;
+  std::vector<GatewaySlot*> idle;
   for (GatewaySlot& slot : slots_) {
-    slot.sequence = SequenceHandle::kNone;
-    slot.tokens.clear();
-    slot.are_tokens_unknown = false;
-    slot.is_edited = false;
+    if (!slot.is_busy) idle.push_back(&slot);
   }
+  std::ranges::sort(idle, {}, &GatewaySlot::last_use);
+  for (GatewaySlot* const slot : idle) GiveUp(*slot);
+}
+
+void Slots::GiveUp(GatewaySlot& slot) {
+  if (slot.sequence == SequenceHandle::kNone) return;
+  if (retain_) retain_(slot.sequence);
+  Empty(slot);
+  file_.Put(slot.number, slot.sequence);
 }
 
 void Slots::Keep(SlotFile file) {
@@ -136,6 +156,7 @@ void Slots::Release(GatewaySlot& slot) {
     waiting_.erase(i);
     return;
   }
+  if (parked_count_ > 0) GiveUp(slot);
 }
 
 SlotLease::SlotLease(SlotLease&& other) noexcept

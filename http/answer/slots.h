@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -75,6 +76,8 @@ struct GatewaySlot {
   std::uint32_t prompt_tokens = 0;  // of the present or last answer
   std::uint32_t cached_tokens = 0;
   std::uint32_t decoded_tokens = 0;
+  // When the answer began to wait for room in the daemon's pool; nullopt: it does not.
+  std::optional<std::chrono::steady_clock::time_point> parked_since;
   bool lacks_last = false;  // the answer's last token is not one of `tokens` (kSkipLast)
 };
 
@@ -94,6 +97,12 @@ class Slots {
   // Takes the sequences that an earlier process has noted, and notes changes from now on. The
   // tokens of the sequences are unknown until a slot is used. REQUIRES: no slot was used yet.
   void Keep(SlotFile file);
+  // `retain` is called with the sequence of each slot that is given up.
+  void OnGiveUp(std::function<void(SequenceHandle)> retain) { retain_ = std::move(retain); }
+  // An answer begins or ends to wait for room in the daemon's pool. As long as one waits, the
+  // sequences of idle slots are given up, the least recently used first, so that the daemon can
+  // evict them; a later prompt of their conversations finds what is left in the prefix cache.
+  void NoteParking(bool is_parked);
   // A session was opened: keeps the sequences if they are of this session, which was resumed, and
   // forgets them otherwise. `session`: tells sessions apart; not 0.
   void Begin(std::uint64_t session);
@@ -110,11 +119,14 @@ class Slots {
   GatewaySlot* Choose(const Waiter& waiter);
   void Take(GatewaySlot& slot);
   void Release(GatewaySlot& slot);
+  void GiveUp(GatewaySlot& slot);
 
   Loop& loop_;
   SlotFile file_;
   std::vector<GatewaySlot> slots_;
   std::deque<Waiter*> waiting_;
+  std::function<void(SequenceHandle)> retain_;
+  std::uint32_t parked_count_ = 0;  // answers that wait for room
   std::uint64_t uses_ = 0;
   std::uint64_t tasks_ = 0;
 };

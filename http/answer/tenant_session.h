@@ -51,7 +51,13 @@ class TenantSession {
         open_(std::move(open)),
         slots_(loop, model.slot_count()) {
     if (auto file = SlotFile::Open(slots_path, model.slot_count())) slots_.Keep(std::move(*file));
+    slots_.OnGiveUp([this](SequenceHandle sequence) {
+      if (session_) session_->RetainLater(sequence);
+    });
   }
+
+  TenantSession(const TenantSession&) = delete;
+  TenantSession& operator=(const TenantSession&) = delete;
 
   const std::string& name() const { return name_; }
   ServedModel& model() { return model_; }

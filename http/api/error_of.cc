@@ -9,6 +9,7 @@
 #include "http/answer/chat_plan.h"
 #include "http/api/json_text.h"
 #include "http/serve/request.h"
+#include "shm/wire_generate.h"
 
 namespace kvd::http {
 namespace {
@@ -21,6 +22,17 @@ std::string_view BehindLastColon(std::string_view text) {
   return colon == std::string_view::npos ? std::string_view() : text.substr(colon + 2);
 }
 
+// The numbers of the daemon's pool are those of all tenants, so only the number of tokens is shown.
+std::string RoomText(const std::string& message) {
+  if (message.starts_with(wire::kNoRoomPrefix)) {
+    return Concat(message.substr(0, message.find(':')),
+                  ": the server's memory is in use. Try again later, shorten the prompt, lower "
+                  "max_tokens, or wait longer (room_wait_ms)");
+  }
+  const bool is_of_machine = message.find('/') != std::string::npos;
+  return is_of_machine ? "the server has no room for this request" : message;
+}
+
 std::string TextForClients(const Error& error) {
   switch (error.code) {
     case Code::kIo: {
@@ -28,6 +40,7 @@ std::string TextForClients(const Error& error) {
       const std::string text = "the server cannot read or write a file";
       return why.empty() || why.find('/') != why.npos ? text : Concat(text, ": ", why);
     }
+    case Code::kNoSpace: return RoomText(error.message);
     case Code::kDisconnected: return "the daemon of this model does not answer";
     case Code::kTimeout: return "the daemon of this model has not answered in time";
     case Code::kVersionMismatch: return "the daemon of this model speaks another protocol version";

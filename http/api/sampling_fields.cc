@@ -137,6 +137,8 @@ Status ReadEnds(const Fields& fields, AnswerRequest& request) {
   }
   KVD_TRY(const auto time, fields.OptionalInt("t_max_predict_ms", -1, kIntMax));
   if (time && *time > 0) request.predict_time_max = std::chrono::milliseconds(*time);
+  KVD_TRY(const std::int64_t room_wait_ms, fields.Int("room_wait_ms", 0, -1, kIntMax));
+  request.room_wait_ms = static_cast<std::int32_t>(room_wait_ms);
   return {};
 }
 

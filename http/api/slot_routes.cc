@@ -26,12 +26,20 @@ constexpr char kNoSlots[] = "This server does not support slots endpoint. Start 
 constexpr char kNoActions[] =
     "This server does not support slots action. Start it with `--slot-save-path`";
 
+std::int64_t ParkedMs(const GatewaySlot& slot) {
+  if (!slot.parked_since) return 0;
+  const auto waited = std::chrono::steady_clock::now() - *slot.parked_since;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(waited).count();
+}
+
 Value SlotValue(const GatewaySlot& slot, const ServedModel& model) {
   Object shown;
   shown.Set("id", CountValue(slot.number))
       .Set("n_ctx", CountValue(model.slot_cells()))
       .Set("speculative", Value::Bool(false))
-      .Set("is_processing", Value::Bool(slot.is_busy));
+      .Set("is_processing", Value::Bool(slot.is_busy))
+      .Set("is_parked", Value::Bool(slot.parked_since.has_value()))
+      .Set("parked_ms", Value::Int(ParkedMs(slot)));
   if (slot.task == 0) return shown.Take();
   Object next;
   next.Set("has_next_token", Value::Bool(slot.is_busy))

@@ -55,7 +55,19 @@ GenerationStream::GenerationStream(std::shared_ptr<DaemonSession> session, Gener
   session_->streams_.emplace(generation_.request(), this);
 }
 
-GenerationStream::~GenerationStream() { session_->Forget(generation_.request()); }
+GenerationStream::~GenerationStream() {
+  session_->Forget(generation_.request());
+  SetParked(false);
+}
+
+void GenerationStream::OnParking(std::function<void(bool)> call) {
+  SetParked(false);
+  on_parking_ = std::move(call);
+}
+
+void GenerationStream::SetParked(bool is_parked) {
+  if (std::exchange(is_parked_, is_parked) != is_parked && on_parking_) on_parking_(is_parked);
+}
 
 void GenerationStream::TakePieces() {
   while (!is_over_) {
@@ -66,8 +78,11 @@ void GenerationStream::TakePieces() {
       is_over_ = true;
     } else if (!*next) {
       is_over_ = true;
+    } else if ((*next)->kind == wire::kPieceParking) {
+      SetParked((*next)->done != 0);
     } else {
       const wire::PieceView& view = **next;
+      SetParked(false);
       pieces_.push_back({.tokens = {view.tokens.begin(), view.tokens.end()},
                          .text = std::string(view.text),
                          .logprobs = {view.logprobs.begin(), view.logprobs.end()},
@@ -76,7 +91,10 @@ void GenerationStream::TakePieces() {
                          .total = view.total});
     }
   }
-  if (is_over_) session_->Forget(generation_.request());
+  if (is_over_) {
+    session_->Forget(generation_.request());
+    SetParked(false);
+  }
   changed_.Notify();
 }
 

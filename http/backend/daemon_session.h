@@ -45,6 +45,10 @@ class GenerationStream {
   // Waits for the next piece; nullopt: the generation has ended, and result() is set. Errors: those
   // of kvd::Generation::Next, without kTimeout.
   Await<Result<std::optional<AnswerPiece>>> Next();
+  // Calls `call` with true when the generation begins to wait for room in the pool, and with false
+  // when it has room again or has ended. The call before this one, if there was one, gets false if
+  // it had true last. REQUIRES: the options had the flag wire::kTellParking.
+  void OnParking(std::function<void(bool)> call);
   // Asks the daemon to stop: Next returns the remaining pieces, then kCancelled. Does not wait.
   void Cancel();
   const wire::GenerateResult& result() const { return generation_.result(); }
@@ -54,12 +58,15 @@ class GenerationStream {
  private:
   friend class DaemonSession;
   void TakePieces();
+  void SetParked(bool is_parked);
 
   std::shared_ptr<DaemonSession> session_;
   Generation generation_;
   std::deque<AnswerPiece> pieces_;
   std::optional<Error> error_;  // that ended the generation; Next returns it after the pieces
   bool is_over_ = false;
+  bool is_parked_ = false;
+  std::function<void(bool)> on_parking_;
   Signal changed_;
 };
 

@@ -173,7 +173,7 @@ bool AreParams(const wire::GenerateParams& params) {
          is_in(params.sampling.presence_penalty, -2.0f, 2.0f) &&
          is_in(params.sampling.frequency_penalty, -2.0f, 2.0f) &&
          params.sampling.repeat_last >= -1 && AreLaterParams(params.sampling) &&
-         params.logprob_count <= 64 && params.flags < 256 && params.bias_count <= 1024 &&
+         params.logprob_count <= 64 && params.flags < 512 && params.bias_count <= 1024 &&
          params.stop_count <= 16 &&
          params.breaker_count <= ((params.flags & wire::kOwnBreakers) != 0 ? 16u : 0u) &&
          params.grammar_bytes <= 1048576 && params.room_wait_ms >= -1 && params.reserved == 0 &&

@@ -88,6 +88,33 @@ TEST_F(SlotsTest, RequestsWaitInOrderForTheirNumberOfSlots) {
   EXPECT_EQ(slots_.waiting_count(), 1u);
 }
 
+TEST_F(SlotsTest, WhileAnAnswerIsParkedIdleSlotsGiveUpTheirSequencesTheLeastRecentlyUsedFirst) {
+  leases_.reserve(8);
+  std::vector<SequenceHandle> retained;
+  slots_.OnGiveUp([&](SequenceHandle sequence) { retained.push_back(sequence); });
+  for (const std::uint32_t number : {2u, 0u, 1u}) {
+    Ask(number, {1});
+    leases_.back().slot().sequence = MakeHandle(number, 1);
+    leases_.back().slot().tokens = {1, 2};
+  }
+  Release(0);  // slot 2
+  Release(1);  // slot 0
+  EXPECT_TRUE(retained.empty());
+  slots_.NoteParking(true);
+  EXPECT_EQ(retained, (std::vector{MakeHandle(2, 1), MakeHandle(0, 1)})) << "slot 1 is busy";
+  EXPECT_EQ(slots_.at(2).sequence, SequenceHandle::kNone);
+  EXPECT_TRUE(slots_.at(2).tokens.empty());
+  EXPECT_EQ(slots_.at(1).sequence, MakeHandle(1, 1));
+  Release(2);
+  EXPECT_EQ(retained.back(), MakeHandle(1, 1)) << "it has become idle";
+  slots_.NoteParking(false);
+  Ask(0, {1});
+  leases_.back().slot().sequence = MakeHandle(0, 2);
+  Release(3);
+  EXPECT_EQ(retained.size(), 3u) << "no answer is parked any more";
+  EXPECT_EQ(slots_.at(0).sequence, MakeHandle(0, 2));
+}
+
 TEST_F(SlotsTest, AFileKeepsTheSequencesOfSlots) {
   const std::string path =
       (std::filesystem::temp_directory_path() / ("kvd-slots-" + std::to_string(::getpid())))

@@ -108,6 +108,10 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
       entry.cell_count = 300;
       entry.shared_cells = 100;
       entry.age_ms = 65'000;
+      entry.request_state = wire::kRequestParked;
+      entry.request_tokens_done = 12;
+      entry.request_tokens = 40;
+      entry.parked_ms = 3000;
       session.Final(submission, BytesOf(entry), {});
       return true;
     }
@@ -116,12 +120,20 @@ bool Answer(FakeSession& session, const ReceivedSubmission& received) {
       std::strcpy(entry.name, "news");
       entry.sequence = 0x100000003;
       entry.owner_uid = ::geteuid();
-      session.Final(submission, BytesOf(entry), {});
+      entry.is_own = 1;
+      std::array<wire::SnapshotEntry, 2> entries{entry, entry};
+      std::strcpy(entries[1].name, "of another tenant");
+      entries[1].is_own = 0;
+      session.Final(submission, std::as_bytes(std::span(entries)), {});
       return true;
     }
     case Verb::kInfo: {
       wire::InfoReply info{};
       std::strcpy(info.model_name, "tiny");
+      info.requests_computing = 2;
+      info.requests_waiting = 3;
+      info.requests_parked = 1;
+      info.tokens_given_back = 64;
       session.Final(submission, BytesOf(info), {});
       return true;
     }
@@ -269,9 +281,13 @@ TEST_F(KvctlTest, RunContinuesANamedSnapshotOrSequence) {
 TEST_F(KvctlTest, PsShowsSequences) {
   const Outcome outcome = Kvctl("ps");
   EXPECT_TRUE(Holds(outcome, "HANDLE"));
-  EXPECT_TRUE(Holds(
-      outcome, "4294967299  news  uid 1000, pid 42     300     100  200  1m 5s    never  live"));
+  EXPECT_TRUE(
+      Holds(outcome,
+            "4294967299  news  uid 1000, pid 42     300     100  200  1m 5s    never  live   "
+            "parked 3s 12/40"));
   EXPECT_TRUE(Holds(Kvctl("ps --json"), R"([{"handle":"4294967299","name":"news")"));
+  EXPECT_TRUE(Holds(Kvctl("ps --json"), R"("request":"parked","request_tokens_done":12,)"
+                                        R"("request_tokens":40,"parked_ms":3000)"));
 }
 
 TEST_F(KvctlTest, RunReadsSpecialTokensUnlessItIsToldNotTo) {
@@ -307,6 +323,7 @@ TEST_F(KvctlTest, SaveNamesTheFileAfterTheSnapshot) {
   EXPECT_TRUE(Holds(Kvctl("save 4294967299"), "name: required for a handle"));
   EXPECT_TRUE(Holds(Kvctl("save"), "handle: required without --all"));
   EXPECT_TRUE(Holds(Kvctl("save --all --json"), R"([{"name":"news")"));
+  EXPECT_FALSE(Holds(Kvctl("save --all"), "of another tenant"));
   EXPECT_TRUE(Holds(Kvctl("save news --all"), "--all: takes neither"));
 }
 

@@ -41,6 +41,17 @@ TEST(PieceCodecTest, ProgressIsOnlyAHeader) {
   EXPECT_EQ(ParsePiece(std::span(buffer.bytes, sizeof(GeneratePiece)))->done, 30u);
 }
 
+TEST(PieceCodecTest, ParkingIsOnlyAHeader) {
+  const PieceView piece{kPieceParking, 1, 0, {}, {}, {}};
+  Buffer buffer;
+  EncodePiece(piece, std::span(buffer.bytes, PieceBytes(piece)));
+  EXPECT_EQ(PieceBytes(piece), sizeof(GeneratePiece));
+  const auto parsed = ParsePiece(std::span(buffer.bytes, sizeof(GeneratePiece)));
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->kind, kPieceParking);
+  EXPECT_EQ(parsed->done, 1u);
+}
+
 TEST(PieceCodecTest, CountsThatDoNotFitAreNamed) {
   Buffer buffer;
   GeneratePiece header{kPieceTokens, 1, 0, 0, 0, 0};

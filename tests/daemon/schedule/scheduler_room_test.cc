@@ -2,14 +2,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tests/daemon/support/scheduler_fixture.h"
 
 namespace kvd {
 namespace {
 
+using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr std::uint32_t kBlock = 32;
 
@@ -21,6 +26,16 @@ class RoomTest : public SchedulerTest {
   }
 
   static std::string Prompt(std::size_t letters) { return std::string(letters, 'a'); }
+  // The values of the client's pieces of kPieceParking.
+  static std::vector<std::uint64_t> ParkingPieces(TestSession& client) {
+    std::vector<std::uint64_t> values;
+    for (const ReceivedCompletion& received : client.All()) {
+      if (received.is_final()) continue;
+      const auto piece = wire::ParsePiece(received.output);
+      if (piece && piece->kind == wire::kPieceParking) values.push_back(piece->done);
+    }
+    return values;
+  }
   void Drop(SequenceHandle sequence) { ASSERT_TRUE(engine_.memory().sequences().Drop(sequence)); }
 };
 
@@ -42,6 +57,71 @@ TEST_F(RoomTest, AGenerationWithoutRoomWaitsAndEndsWithItsWholeAnswer) {
   EXPECT_EQ(after.last->code(), Code::kOk);
   EXPECT_EQ(before.text + after.text, "bcdefghijklmnopqrstu");
   EXPECT_EQ(Cells(second), 42u);
+}
+
+TEST_F(RoomTest, RequestsAreCountedByWhatTheyDoAndShownWithTheirTokens) {
+  engine_.SetCosts({.step_token = 0.1, .work_token = 0.1});
+  TestSession client(1);
+  TestSession other(2, 1001);
+  const SequenceHandle parked = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 1, parked, Prompt(2 * kBlock), 2 * kBlock + 10));
+  RunDry();
+  EXPECT_EQ(scheduler_.StandingOf(parked).state, wire::kRequestParked);
+  EXPECT_EQ(scheduler_.StandingOf(parked).tokens.done, 4 * kBlock + 1) << "the last has no cell";
+  EXPECT_EQ(scheduler_.StandingOf(parked).tokens.wanted, 4 * kBlock + 10);
+  const SequenceHandle waiting = NewSequence(other);
+  ASSERT_TRUE(Generate(other, 1, waiting, "ab", 4));
+  EXPECT_EQ(scheduler_.counts().waiting, 1u) << "the engine thread has not taken it yet";
+  EXPECT_EQ(scheduler_.StandingOf(waiting).state, wire::kRequestWaits);
+  RunDry();
+  EXPECT_EQ(scheduler_.counts().parked, 2u);
+  Drop(parked);
+  scheduler_.RunOnce();
+  scheduler_.RunOnce();
+  EXPECT_EQ(scheduler_.counts().parked, 0u);
+  EXPECT_EQ(scheduler_.counts().computing, 1u);
+  EXPECT_EQ(scheduler_.StandingOf(waiting).state, wire::kRequestComputes);
+  RunDry();
+  EXPECT_EQ(scheduler_.counts().computing, 0u);
+  EXPECT_EQ(scheduler_.StandingOf(waiting).state, wire::kRequestNone);
+}
+
+TEST_F(RoomTest, AParkedRequestIsShownWithTheTimeForWhichItHasWaited) {
+  engine_.SetCosts({.step_token = 0.1, .work_token = 0.1});
+  TestSession client(1);
+  TestSession other(2, 1001);
+  const SequenceHandle held = NewSequence(client);
+  ASSERT_TRUE(
+      Decode(client, 1, held, std::vector<TokenId>(3 * kBlock, 3), wire::LogitsWanted::kNone));
+  RunDry();
+  const SequenceHandle running = NewSequence(other);
+  ASSERT_TRUE(Generate(other, 1, running, "ab", 21));
+  scheduler_.RunOnce();
+  const SequenceHandle parked = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 2, parked, "ab", 4));
+  scheduler_.RunOnce();
+  EXPECT_EQ(scheduler_.StandingOf(parked).parked_for.count(), 100) << "one token";
+  RunDry();
+  EXPECT_EQ(scheduler_.StandingOf(parked).parked_for.count(), 2100);
+}
+
+TEST_F(RoomTest, AClientThatWantsToKnowIsToldWhenItsRequestIsParkedAndWhenItHasRoom) {
+  TestSession client(1);
+  TestSession other(2, 1001);
+  const SequenceHandle held = NewSequence(client);
+  ASSERT_TRUE(
+      Decode(client, 1, held, std::vector<TokenId>(4 * kBlock, 3), wire::LogitsWanted::kNone));
+  RunDry();
+  const SequenceHandle told = NewSequence(client);
+  ASSERT_TRUE(Generate(client, 2, told, "ab", 4, {}, wire::kTellParking));
+  const SequenceHandle silent = NewSequence(other);
+  ASSERT_TRUE(Generate(other, 1, silent, "ab", 4));
+  RunDry();
+  EXPECT_EQ(ParkingPieces(client), std::vector<std::uint64_t>{1});
+  Drop(held);
+  RunDry();
+  EXPECT_EQ(ParkingPieces(client), std::vector<std::uint64_t>{0});
+  EXPECT_TRUE(ParkingPieces(other).empty());
 }
 
 TEST_F(RoomTest, WhatAnOwnerHasSentLaterTakesNoRoomBeforeItsRequestThatWaits) {
@@ -90,6 +170,8 @@ TEST_F(RoomTest, APromptThatThePoolCannotHoldFailsBeforeItsFirstToken) {
   const Streamed streamed = Collect(client, 1);
   ASSERT_TRUE(streamed.last);
   EXPECT_EQ(streamed.last->code(), Code::kNoSpace);
+  EXPECT_THAT(streamed.last->text(),
+              HasSubstr("no room for 129 tokens: the pool has 128 cells (--cells), 128 free"));
   EXPECT_EQ(Cells(sequence), 0u);
   EXPECT_TRUE(engine_.steps().empty());
 }
@@ -191,7 +273,35 @@ TEST_F(RoomTest, ADecodeFailsAtOnce) {
   const SequenceHandle sequence = NewSequence(client);
   ASSERT_TRUE(Decode(client, 2, sequence, {3}, wire::LogitsWanted::kNone));
   RunDry();
-  EXPECT_EQ(Collect(client, 2).last->code(), Code::kNoSpace);
+  const Streamed streamed = Collect(client, 2);
+  EXPECT_EQ(streamed.last->code(), Code::kNoSpace);
+  EXPECT_THAT(streamed.last->text(), HasSubstr("no room for 1 token: the pool has 128 cells"));
+}
+
+TEST_F(RoomTest, TheErrorCountsPinnedSequencesAndSnapshotsAsSuchAndNoRetainedOnes) {
+  TestSession client(1);
+  std::vector<SequenceHandle> held;
+  for (std::uint64_t at = 0; at < 3; ++at) {
+    held.push_back(NewSequence(client));
+    ASSERT_TRUE(Decode(client, 1 + at, held[at],
+                       std::vector<TokenId>(kBlock, static_cast<TokenId>(3 + at)),
+                       wire::LogitsWanted::kNone));
+  }
+  RunDry();
+  Sequences& sequences = engine_.memory().sequences();
+  const SequenceOwner owner = sequences.Query(held[0])->owner;
+  const SequenceOwner none{.id = owner.id};
+  ASSERT_TRUE(
+      sequences.SetOwner(held[0], none, layout::kSequenceRetained | layout::kSequencePinned, 0));
+  ASSERT_TRUE(sequences.SetOwner(held[1], none, layout::kSequenceRetained, 0));
+  ASSERT_TRUE(engine_.memory().snapshots().Publish(held[2], owner, "news", false, false));
+  const SequenceHandle sequence = NewSequence(client);
+  ASSERT_TRUE(
+      Decode(client, 9, sequence, std::vector<TokenId>(3 * kBlock, 9), wire::LogitsWanted::kNone));
+  RunDry();
+  EXPECT_THAT(Collect(client, 9).last->text(),
+              HasSubstr("32 free, 32 reclaimable; 2 live sequences of this owner hold 32, 0 of "
+                        "other owners 0, 1 pinned 32, 1 snapshots 32;"));
 }
 
 TEST_F(RoomTest, ACancelEndsARequestThatWaits) {
@@ -232,7 +342,13 @@ TEST_F(RoomTest, AWaitEndsWhenNoRequestOfTheOwnerHasProgressedForItsTime) {
   const Streamed streamed = Collect(client, 2);
   ASSERT_TRUE(streamed.last);
   EXPECT_EQ(streamed.last->code(), Code::kNoSpace);
-  EXPECT_THAT(streamed.last->text(), HasSubstr("waited 2000 ms for room: cells: "));
+  EXPECT_THAT(
+      streamed.last->text(),
+      AllOf(StartsWith("no room for 1 token after 2000 ms: the pool has 128 cells (--cells), 0 "
+                       "free, 0 reclaimable; 2 live sequences of this owner hold 96, 1 of other "
+                       "owners "),
+            EndsWith(", 0 pinned 0, 0 snapshots 0; kvctl ps and kvctl snapshots list them, kvctl "
+                     "rm removes them")));
   EXPECT_EQ(Cells(sequence), kBlock) << "committed tokens stay";
 }
 

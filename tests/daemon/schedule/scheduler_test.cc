@@ -253,7 +253,9 @@ TEST_F(SchedulerTest, DroppingASequenceCancelsItsGeneration) {
     ASSERT_TRUE(engine_.memory().sequences().Drop(sequence));
   });
   RunDry();
-  EXPECT_EQ(Collect(client, 1).last->code(), Code::kCancelled);
+  const Streamed dropped = Collect(client, 1);
+  EXPECT_EQ(dropped.last->code(), Code::kCancelled);
+  EXPECT_EQ(dropped.last->text(), "cancelled; the sequence was dropped");
   EXPECT_EQ(Collect(other, 1).tokens.size(), 20u);
 }
 

@@ -178,7 +178,11 @@ TEST_F(ServiceTest, AnotherUidReachesPublicSnapshotsButNoPrivateOnes) {
   ASSERT_EQ(attached.code(), Code::kOk) << Text(attached);
   EXPECT_EQ(attached.As<wire::ForkedReply>().cells, 10u);
   EXPECT_EQ(engine_.memory().sequences().Query(attached.sequence())->owner.id, OwnerOf(kOther));
-  EXPECT_EQ(Call(stranger_, Make(Verb::kSnapshots)).output.size(), sizeof(wire::SnapshotEntry));
+  const auto seen =
+      Call(stranger_, Make(Verb::kSnapshots)).As<wire::ListReply<wire::SnapshotEntry>>();
+  ASSERT_EQ(seen.entries.size(), 1u);
+  EXPECT_EQ(seen.entries[0].is_public, 1);
+  EXPECT_EQ(seen.entries[0].is_own, 0) << "it is the client's";
   EXPECT_EQ(Call(client_, Make(Verb::kSnapshots)).output.size(), 2 * sizeof(wire::SnapshotEntry));
 
   ExpectRefused(CallText(stranger_, Make(Verb::kUnpublish), "ours"), Code::kPermission, "uid 1000");
@@ -264,7 +268,10 @@ TEST_F(ServiceTest, ThePoolShareOfAnotherUidIsLimited) {
   const std::vector<test::ReceivedCompletion> answers = stranger_.All();
   ASSERT_FALSE(answers.empty());
   EXPECT_EQ(answers.back().code(), Code::kNoSpace);
-  EXPECT_THAT(answers.back().text(), testing::HasSubstr("pool blocks: 10 more wanted, owner 1001"));
+  EXPECT_THAT(answers.back().text(),
+              testing::HasSubstr("no room for 300 tokens: pool blocks: 10 more "
+                                 "wanted, owner 1001 holds 0 of 8; limit: "
+                                 "--other-pool-share"));
   EXPECT_EQ(Cells(sequence), 0u);
 }
 
@@ -354,6 +361,29 @@ TEST_F(ServiceTest, InfoDescribesTheModelThePoolAndTheProcess) {
   EXPECT_GT(info.resident_anonymous_bytes, 0u);
   EXPECT_GT(info.descriptors, 0u);
   EXPECT_GT(info.mappings, 0u);
+}
+
+TEST_F(ServiceTest, InfoCountsRequestsAndTheListShowsWhatComputesOnEachSequence) {
+  const SequenceHandle sequence = Create(client_);
+  (void)CallTokens(client_, Make(Verb::kDecode, sequence), std::vector<TokenId>(300, 5));
+  const auto info = [this] {
+    return Call(stranger_, Make(Verb::kInfo)).As<wire::OneReply<wire::InfoReply>>().record;
+  };
+  const auto entry = [&] {
+    return Call(client_, Make(Verb::kQuery, sequence)).As<wire::QueryReply>().entry;
+  };
+  EXPECT_EQ(info().requests_waiting, 1u);
+  EXPECT_EQ(entry().request_state, wire::kRequestWaits);
+  ASSERT_TRUE(scheduler_.RunOnce());
+  EXPECT_EQ(info().requests_waiting, 0u);
+  EXPECT_EQ(info().requests_computing, 1u);
+  EXPECT_EQ(entry().request_state, wire::kRequestComputes);
+  EXPECT_EQ(entry().request_tokens, 300u);
+  EXPECT_GT(entry().request_tokens_done, 0u);
+  EXPECT_LT(entry().request_tokens_done, 300u);
+  RunDry();
+  EXPECT_EQ(info().requests_computing, 0u);
+  EXPECT_EQ(entry().request_state, wire::kRequestNone);
 }
 
 TEST_F(ServiceTest, CancelSaysWhetherItFoundTheRequest) {

@@ -97,6 +97,17 @@ TEST(ErrorOfTest, ErrorsForClientsNameNoPathAndNoProcess) {
     EXPECT_THAT(text(code, "/run/kvd pid 7"), Not(HasSubstr("/run"))) << CodeName(code);
   }
   EXPECT_EQ(text(Code::kInvalidArgument, "seed: odd"), "seed: odd");
+  EXPECT_EQ(text(Code::kNoSpace, "/slots/a: No space left on device"),
+            "the server has no room for this request");
+  EXPECT_EQ(text(Code::kNoSpace, "responses: 9, at most 8"), "responses: 9, at most 8");
+}
+
+TEST(ErrorOfTest, AnErrorOfAPromptWithoutRoomShowsNoNumbersOfThePoolAndSaysWhatHelps) {
+  EXPECT_EQ(PublicText({Code::kNoSpace,
+                        "no room for 40 tokens after 2000 ms: the pool has 128 cells (--cells), 0 "
+                        "free; 7 of other owners 96; kvctl ps lists them"}),
+            "no room for 40 tokens after 2000 ms: the server's memory is in use. Try again later, "
+            "shorten the prompt, lower max_tokens, or wait longer (room_wait_ms)");
 }
 
 TEST(LineIndentTest, ALessIndentedLineEndsTheText) {

@@ -79,7 +79,8 @@ TEST(SamplingFieldsTest, EveryNumberIsRead) {
       "presence_penalty":0.5,"frequency_penalty":-0.5,"dry_multiplier":0.5,"dry_base":2,
       "dry_allowed_length":3,"dry_penalty_last_n":11,"mirostat":2,"mirostat_tau":4,
       "mirostat_eta":0.25,"adaptive_target":0.5,"adaptive_decay":0.5,"seed":17,"n_keep":5,
-      "ignore_eos":true,"cache_prompt":false,"id_slot":1,"t_max_predict_ms":30})");
+      "ignore_eos":true,"cache_prompt":false,"id_slot":1,"t_max_predict_ms":30,
+      "room_wait_ms":2000})");
   EXPECT_THAT(read.error, IsEmpty());
   const SamplingParams& s = read.request.sampling;
   EXPECT_EQ(s.temperature, 0.5f);
@@ -111,6 +112,13 @@ TEST(SamplingFieldsTest, EveryNumberIsRead) {
   EXPECT_FALSE(read.request.caches_prompt);
   EXPECT_EQ(read.request.slot, 1u);
   EXPECT_EQ(read.request.predict_time_max, std::chrono::milliseconds(30));
+  EXPECT_EQ(read.request.room_wait_ms, 2000);
+}
+
+TEST(SamplingFieldsTest, TheTimeToWaitForRoomIsAtLeastMinusOne) {
+  EXPECT_EQ(ReadOf("{}").request.room_wait_ms, 0);
+  EXPECT_EQ(ReadOf(R"({"room_wait_ms":-1})").request.room_wait_ms, -1);
+  EXPECT_THAT(ReadOf(R"({"room_wait_ms":-2})").error, StartsWith("room_wait_ms: -2 "));
 }
 
 TEST(SamplingFieldsTest, AWrongTypeIsRefusedByName) {
@@ -143,6 +151,7 @@ TEST(SamplingFieldsTest, AWrongTypeIsRefusedByName) {
                                       "cache_prompt",
                                       "id_slot",
                                       "t_max_predict_ms",
+                                      "room_wait_ms",
                                       "n_predict",
                                       "max_tokens",
                                       "max_completion_tokens",

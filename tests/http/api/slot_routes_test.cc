@@ -204,6 +204,40 @@ TEST_F(SlotRoutesTest, SlotsAreListed) {
   tenant().slots().at(0).is_busy = tenant().slots().at(1).is_busy = false;
 }
 
+TEST_F(SlotRoutesTest, AParkedSlotIsListedWithTheTimeForWhichItHasWaited) {
+  Start();
+  EXPECT_FALSE(At(ValueOf(Get("/slots")).items()[0], "is_parked").truth());
+  tenant().slots().at(0).parked_since = std::chrono::steady_clock::now() - std::chrono::seconds(2);
+  const Value parked = ValueOf(Get("/slots")).items()[0];
+  EXPECT_TRUE(At(parked, "is_parked").truth());
+  EXPECT_GE(At(parked, "parked_ms").integer(), 2000);
+}
+
+// A conversation of 60 tokens, for which `number` chooses the tokens.
+std::vector<TokenId> Conversation(TokenId number) {
+  std::vector<TokenId> tokens = {1};
+  for (TokenId i = 0; i < 55; ++i) tokens.push_back(300 + 60 * number + i);
+  return tokens;
+}
+
+TEST_F(SlotRoutesTest, IdleSlotsGiveTheirRoomToAPromptThatFindsNone) {
+  pool_cells_ = 256;
+  settings_.slot_count = 4;
+  settings_.context_cells = 1024;
+  Start();
+  for (std::uint32_t slot = 0; slot < 4; ++slot) {
+    EXPECT_EQ(Predict(slot, Conversation(static_cast<TokenId>(slot)), 8), 56u);
+  }
+  std::vector<TokenId> fifth;
+  for (TokenId i = 0; i < 150; ++i) fifth.push_back(600 + i);
+  EXPECT_EQ(Predict(0, fifth, 8), 150u) << "the room of the other slots is needed";
+  for (std::uint32_t slot = 0; slot < 4; ++slot) {
+    std::vector<TokenId> more = Conversation(static_cast<TokenId>(slot));
+    more.insert(more.end(), {40, 41, 42});
+    EXPECT_LE(Predict(slot, more, 8), 59u) << "an idle conversation continues";
+  }
+}
+
 TEST_F(SlotRoutesTest, SlotRoutesThatAreNotEnabledAreUnsupported) {
   settings_.slot_directory.clear();
   settings_.serves_slots = false;

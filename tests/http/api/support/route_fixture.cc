@@ -48,7 +48,8 @@ Await<GatewayReply> Handle(const Handler& handler, const Request& request,
 }  // namespace
 
 void RouteTest::Start(const std::string& model_path) {
-  std::vector<std::string> arguments = {"-c", "8192", "-t", "1", "--deterministic"};
+  std::vector<std::string> arguments = {"-c", std::to_string(pool_cells_), "-t", "1",
+                                        "--deterministic"};
   if (!model_path.empty()) arguments.insert(arguments.end(), {"-m", model_path});
   auto started = DaemonProcess::Start({.kvd_path = kvd::test::KvdPath(), .arguments = arguments});
   ASSERT_TRUE(started) << started.error().message;

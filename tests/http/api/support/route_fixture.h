@@ -61,8 +61,9 @@ class RouteTest : public ::testing::Test {
   TenantSession& tenant() { return **gateway_.Find("", ""); }
 
   Settings settings_;
-  std::string caller_;           // the tenant of requests
-  std::vector<Header> headers_;  // of requests
+  std::uint32_t pool_cells_ = 8192;  // of the daemon
+  std::string caller_;               // the tenant of requests
+  std::vector<Header> headers_;      // of requests
   Loop loop_;
   TurnWatch watch_{loop_};
   LoopWorkers workers_;
