@@ -83,8 +83,11 @@ void Slots::Reset() {
 }
 
 void Slots::NoteParking(bool is_parked) {
-  parked_count_ += is_parked ? 1 : -1;
-  if (!is_parked) return;
+  if (!is_parked) {
+    --parked_count_;
+    return;
+  }
+  ++parked_count_;
   std::vector<GatewaySlot*> idle;
   for (GatewaySlot& slot : slots_) {
     if (!slot.is_busy) idle.push_back(&slot);
