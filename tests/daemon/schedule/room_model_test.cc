@@ -15,7 +15,6 @@ namespace {
 
 using test::Herd;
 using test::HerdAnswers;
-using test::HerdPlan;
 using test::HerdTally;
 
 struct Kind {
