@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "base/name.h"
+#include "base/text.h"
 #include "base/unique_fd.h"
 #include "shm/own_directory.h"
 #include "shm/segment_layout.h"
@@ -146,7 +147,7 @@ struct DaemonDirectory {
 // directory.
 StateFolder Describe(const DaemonDirectory& daemon, const std::string& name) {
   const bool is_used = daemon.holder_pid != 0 && name == daemon.note.folder;
-  const std::string path = name.empty() ? daemon.path : daemon.path + "/" + name;
+  const std::string path = name.empty() ? daemon.path : Concat(daemon.path, "/", name);
   StateFolder folder{.path = path,
                      .daemon_path = daemon.path,
                      .daemon = daemon.note.daemon,
@@ -204,7 +205,7 @@ std::vector<StateFolder> FindStateFolders() {
       const UniqueFd directory = OpenDirectory(own);
       if (!directory) continue;
       for (const std::string& name : NamesIn(directory.get())) {
-        const std::string path = own + "/" + name;
+        const std::string path = Concat(own, "/", name);
         struct stat found{};
         if (!IsName(name) || ::lstat(path.c_str(), &found) != 0 || !S_ISDIR(found.st_mode))
           continue;
@@ -224,7 +225,7 @@ Status RemoveStateFiles(const std::string& path) {
   for (const std::string& file : NamesIn(directory.get())) {
     if (!IsStateFile(file) && file != kTuning) continue;
     if (::unlinkat(directory.get(), file.c_str(), 0) != 0 && errno != ENOENT) {
-      return FailErrno(path + "/" + file);
+      return FailErrno(Concat(path, "/", file));
     }
   }
   return {};
@@ -282,7 +283,7 @@ std::vector<SocketFile> FindSocketFiles(const std::string& path) {
   for (const std::string& name : NamesIn(directory.get())) {
     const std::string daemon = name.substr(0, name.size() - std::min(name.size(), kEnd.size()));
     if (!name.ends_with(kEnd) || !IsName(daemon)) continue;
-    sockets.push_back({.path = path + "/" + name,
+    sockets.push_back({.path = Concat(path, "/", name),
                        .daemon = daemon,
                        .holder_pid = TryLock(directory.get(), name + ".lock", 0).holder_pid});
   }
@@ -299,9 +300,11 @@ std::vector<std::string> RemoveLeftSockets(const std::string& path) {
     const HeldLock lock = TryLock(directory.get(), name, 0);
     if (!lock.file) continue;
     const std::string socket = name.substr(0, name.size() - std::string_view(".lock").size());
-    if (IsServed(path + "/" + socket)) continue;
-    if (::unlinkat(directory.get(), socket.c_str(), 0) == 0) removed.push_back(path + "/" + socket);
-    if (::unlinkat(directory.get(), name.c_str(), 0) == 0) removed.push_back(path + "/" + name);
+    if (IsServed(Concat(path, "/", socket))) continue;
+    if (::unlinkat(directory.get(), socket.c_str(), 0) == 0)
+      removed.push_back(Concat(path, "/", socket));
+    if (::unlinkat(directory.get(), name.c_str(), 0) == 0)
+      removed.push_back(Concat(path, "/", name));
   }
   return removed;
 }

@@ -55,6 +55,11 @@ std::string PoolText(Engine& engine, OwnerId owner) {
                 "; kvctl ps and kvctl snapshots list them, kvctl rm removes them");
 }
 
+// Whether the memory's reason is that blocks lack (MemoryStore::NoBlocks).
+bool IsOfCells(std::string_view why) {
+  return why.starts_with("cells: ") || why.starts_with("cells of group ");
+}
+
 // The flags of the limits that engine/memory/shares.h checks.
 std::string LimitText(const std::string& reason) {
   const bool is_of_all = reason.find("all owners hold") != std::string::npos;
@@ -77,10 +82,10 @@ Error NoRoomError(Engine& engine, const ScheduledRequest& request, const Error& 
     text += Concat(": ", LimitText(claims.front().reason.message));
   } else if (why.starts_with("state slots")) {
     text += Concat(": ", why, " (--state-slots)");
-  } else if (why.starts_with("lists") || why.starts_with("pool")) {
-    text += Concat(": ", why);  // the list arena, the system's memory
-  } else {
+  } else if (IsOfCells(why) || claims.front().verdict != RoomVerdict::kFits) {
     text += Concat(": ", PoolText(engine, request.request->session().owner()));
+  } else {
+    text += Concat(": ", why);  // the list arena, the system's memory
   }
   return {Code::kNoSpace, std::move(text)};
 }

@@ -155,7 +155,8 @@ std::vector<StoredState> ReadStates(const std::string& path) {
   std::vector<StoredState> states;
   if (auto state = ReadState(path, "")) states.push_back(*std::move(state));
   for (const std::string& model : ListModels(path)) {
-    if (auto state = ReadState(path + "/" + model, model)) states.push_back(*std::move(state));
+    if (auto state = ReadState(Concat(path, "/", model), model))
+      states.push_back(*std::move(state));
   }
   return states;
 }

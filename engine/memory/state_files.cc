@@ -181,7 +181,7 @@ Result<std::string> StateFiles::KeepAside() const {
     if (IsPresentMeta(other)) return AsideName(number);
     number = NewPoolNumber();
   }
-  const std::string name = AsideName(number);
+  std::string name = AsideName(number);
   KVD_CHECK_OK(Step("keep aside"));
   if (::linkat(directory_, "meta", directory_, name.c_str(), 0) == 0) return name;
   // A file system without links, or not a regular file.

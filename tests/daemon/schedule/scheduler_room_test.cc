@@ -368,7 +368,7 @@ TEST_F(RoomTest, AWaitAlsoEndsIfNoStepFindsTheRoomThatTheQueueHasFound) {
   const Streamed streamed = Collect(client, 2);
   ASSERT_TRUE(streamed.last) << "it waits for ever";
   EXPECT_EQ(streamed.last->code(), Code::kNoSpace);
-  EXPECT_THAT(streamed.last->text(), HasSubstr("waited 2000 ms for room: no list units"));
+  EXPECT_THAT(streamed.last->text(), HasSubstr("no room for 1 token after 2000 ms: no list units"));
 }
 
 // Forks of one context that cross a block's border, in a pool that lacks blocks for all.
