@@ -15,6 +15,7 @@
 #include <random>
 #include <sstream>
 
+#include "base/text.h"
 #include "engine/memory/memory_home.h"
 #include "engine/memory/resize.h"
 #include "tests/crash/operations.h"
@@ -141,7 +142,7 @@ class ResizeTest : public testing::Test {
           text = &held.others;
           continue;
         }
-        text = &held.sequences[index + " " + generation];
+        text = &held.sequences[Concat(index, " ", generation)];
       } else if (line.starts_with("snapshot ") || line.starts_with("session ")) {
         text = &held.others;
       }
