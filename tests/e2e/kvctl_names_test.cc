@@ -85,7 +85,7 @@ TEST_F(KvctlNamesTest, ARunWhoseSequenceIsRemovedSaysSo) {
   ASSERT_GT(shell_.StartDaemon("-c 4096", ""), 0);
   shell_.Done("kvctl run --ignore-eos -n 100000 'The kite' >answer 2>said & echo $! >client");
   const std::string removed = shell_.Done(
-      "for i in $(seq 600); do h=$(kvctl ps | awk '$NF == \"live\" {print $1; exit}'); "
+      "for i in $(seq 600); do h=$(kvctl ps | awk '/ live / {print $1; exit}'); "
       "[ -n \"$h\" ] && kvctl rm --force $h && break; sleep 0.05; done; "
       "for i in $(seq 600); do [ -s said ] && break; sleep 0.05; done; cat said");
   EXPECT_THAT(removed, HasSubstr("another session has removed the sequence"));
