@@ -8,7 +8,9 @@
 
 namespace kvd {
 
+// An override keeps the tokens. NOLINTNEXTLINE(performance-unnecessary-value-param)
 void StepMember::OnGivenBack(std::vector<TokenId>, Pos) {}
+
 namespace {
 
 // Error messages are cut to kMessageBytesMax bytes, so that they fit into the smallest arena and
